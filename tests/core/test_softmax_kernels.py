@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from oodometer.core import softmax_kernels
 from oodometer.core.array_types import Array, Ints, ScoreType
 from oodometer.core.softmax_kernels import MIN_PROBABILITY
+from tests.support.cases import check_cases
 
 # Two classes, few, many: every code path; MIN_ROWWISE_CLASSES is between 10 and 40.
 CLASSES = [2, 3, 10, 40, 200]
@@ -112,29 +114,27 @@ def assert_matches_naive(scores: Array, form: ScoreType, temperature: float) -> 
 # Against the loops ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("k", CLASSES)
-def test_all_kernels_match_naive_versions(
-    k: int, form: ScoreType, temperature: float, dtype: npt.DTypeLike, order: str
-) -> None:
-    scores = made_scores(form, 30, k, dtype)
-    scores = np.asfortranarray(scores) if order == "F" else scores
-    assert_matches_naive(scores, form, temperature)
+def test_all_kernels_match_naive_versions() -> None:
+    def check(
+        k: int, form: ScoreType, temperature: float, dtype: npt.DTypeLike, order: str
+    ) -> None:
+        scores = made_scores(form, 30, k, dtype)
+        scores = np.asfortranarray(scores) if order == "F" else scores
+        assert_matches_naive(scores, form, temperature)
+
+    check_cases(check, product(CLASSES, FORMS, TEMPERATURES, DTYPES, ["C", "F"]))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("k", CLASSES)
-def test_nll_derivatives_match_naive_version(k: int, form: ScoreType, dtype: npt.DTypeLike) -> None:
-    scores = made_scores(form, 80, k, dtype)
-    labels = np.random.default_rng(1).integers(k, size=80)
-    for inverse in (0.2, 1.0, 2.5):
-        found = softmax_kernels.nll_derivatives(scores, form, labels, inverse)
-        expected = naive_slopes(scores, form, labels.tolist(), inverse)
-        assert_near(found, expected, scores.dtype)
+def test_nll_derivatives_match_naive_version() -> None:
+    def check(k: int, form: ScoreType, dtype: npt.DTypeLike) -> None:
+        scores = made_scores(form, 80, k, dtype)
+        labels = np.random.default_rng(1).integers(k, size=80)
+        for inverse in (0.2, 1.0, 2.5):
+            found = softmax_kernels.nll_derivatives(scores, form, labels, inverse)
+            expected = naive_slopes(scores, form, labels.tolist(), inverse)
+            assert_near(found, expected, scores.dtype)
+
+    check_cases(check, product(CLASSES, FORMS, DTYPES))
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, 2])
@@ -159,18 +159,16 @@ def test_block_boundaries_do_not_change_results(k: int, extra: int) -> None:
     np.testing.assert_allclose(entropy, (whole * np.log(whole)).sum(axis=1), atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 15, 16, 17, 32, 33, 48, 50])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("k", CLASSES)
-def test_many_small_blocks_match_naive_versions(
-    monkeypatch: pytest.MonkeyPatch, k: int, form: ScoreType, n: int
-) -> None:
-    monkeypatch.setattr(softmax_kernels, "BLOCK_CELLS", 16 * k)
-    scores = made_scores(form, n, k, np.float64)
-    labels = np.random.default_rng(n).integers(k, size=n)
-    assert_matches_naive(scores, form, 0.5)
-    found = softmax_kernels.nll_derivatives(scores, form, labels, 1.5)
-    np.testing.assert_allclose(found, naive_slopes(scores, form, labels.tolist(), 1.5), 1e-11)
+def test_many_small_blocks_match_naive_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(k: int, form: ScoreType, n: int) -> None:
+        monkeypatch.setattr(softmax_kernels, "BLOCK_CELLS", 16 * k)
+        scores = made_scores(form, n, k, np.float64)
+        labels = np.random.default_rng(n).integers(k, size=n)
+        assert_matches_naive(scores, form, 0.5)
+        found = softmax_kernels.nll_derivatives(scores, form, labels, 1.5)
+        np.testing.assert_allclose(found, naive_slopes(scores, form, labels.tolist(), 1.5), 1e-11)
+
+    check_cases(check, product(CLASSES, FORMS, [1, 15, 16, 17, 32, 33, 48, 50]))
 
 
 @pytest.mark.parametrize(("n", "k"), [(0, 3), (1, 2), (16, 10**6), (17, 10**6), (81_921, 1)])
@@ -184,50 +182,51 @@ def test_blocks_cover_each_row_once_in_order(n: int, k: int) -> None:
 # Extreme values -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", CLASSES)
-def test_huge_logits_do_not_overflow(k: int, dtype: npt.DTypeLike, temperature: float) -> None:
-    rng = np.random.default_rng(k)
-    scores = rng.choice([-1e4, 1e4], size=(40, k))
-    scores[:20] += rng.normal(size=(20, k))
-    scores[20:30] = 1e4 + rng.normal(size=(10, k))
-    assert_matches_naive(scores.astype(dtype), "logits", temperature)
+def test_huge_logits_do_not_overflow() -> None:
+    def check(k: int, dtype: npt.DTypeLike, temperature: float) -> None:
+        rng = np.random.default_rng(k)
+        scores = rng.choice([-1e4, 1e4], size=(40, k))
+        scores[:20] += rng.normal(size=(20, k))
+        scores[20:30] = 1e4 + rng.normal(size=(10, k))
+        assert_matches_naive(scores.astype(dtype), "logits", temperature)
+
+    check_cases(check, product(CLASSES, DTYPES, TEMPERATURES))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", CLASSES)
-def test_huge_logits_have_a_finite_likelihood(k: int, dtype: npt.DTypeLike) -> None:
-    scores = np.full((2, k), -1e4, dtype=dtype)
-    scores[:, 1] = 1e4
-    labels = np.array([0, 1])
-    found = softmax_kernels.nll_derivatives(scores, "logits", labels, 1.0)
-    # The wrong row contributes the whole difference; probabilities are 0 and 1, so no curvature.
-    np.testing.assert_allclose(found, (1e4, 1e4, 0.0), rtol=1e-3)
+def test_huge_logits_have_a_finite_likelihood() -> None:
+    def check(k: int, dtype: npt.DTypeLike) -> None:
+        scores = np.full((2, k), -1e4, dtype=dtype)
+        scores[:, 1] = 1e4
+        labels = np.array([0, 1])
+        found = softmax_kernels.nll_derivatives(scores, "logits", labels, 1.0)
+        # The wrong row contributes the whole difference; probabilities are 0 and 1, so no curvature.
+        np.testing.assert_allclose(found, (1e4, 1e4, 0.0), rtol=1e-3)
+
+    check_cases(check, product(CLASSES, DTYPES))
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", CLASSES)
-def test_masked_class_has_probability_0(
-    k: int, dtype: type[np.floating[npt.NBitBase]], temperature: float
-) -> None:
-    scores = made_scores("logits", 30, k + 1, dtype)
-    kept = scores[:, :-1].copy()
-    scores[:, -1] = np.finfo(dtype).min
-    probs = softmax_kernels.softmax(scores, "logits", temperature)
-    assert_near(probs[:, :-1], softmax_kernels.softmax(kept, "logits", temperature), scores.dtype)
-    assert (probs[:, -1] == 0).all()
-    for quantity in (
-        softmax_kernels.negative_entropy,
-        lambda *given: softmax_kernels.confidence_and_class(*given)[0],
-    ):
-        found = quantity(scores, "logits", temperature)
-        assert_near(found, quantity(kept, "logits", temperature), scores.dtype)
-    labels = np.zeros(30, dtype=np.int64)
-    slopes = softmax_kernels.nll_derivatives(scores, "logits", labels, 1 / temperature)
-    expected = softmax_kernels.nll_derivatives(kept, "logits", labels, 1 / temperature)
-    assert_near(slopes, expected, scores.dtype)
+def test_masked_class_has_probability_0() -> None:
+    def check(k: int, dtype: type[np.floating[npt.NBitBase]], temperature: float) -> None:
+        scores = made_scores("logits", 30, k + 1, dtype)
+        kept = scores[:, :-1].copy()
+        scores[:, -1] = np.finfo(dtype).min
+        probs = softmax_kernels.softmax(scores, "logits", temperature)
+        assert_near(
+            probs[:, :-1], softmax_kernels.softmax(kept, "logits", temperature), scores.dtype
+        )
+        assert (probs[:, -1] == 0).all()
+        for quantity in (
+            softmax_kernels.negative_entropy,
+            lambda *given: softmax_kernels.confidence_and_class(*given)[0],
+        ):
+            found = quantity(scores, "logits", temperature)
+            assert_near(found, quantity(kept, "logits", temperature), scores.dtype)
+        labels = np.zeros(30, dtype=np.int64)
+        slopes = softmax_kernels.nll_derivatives(scores, "logits", labels, 1 / temperature)
+        expected = softmax_kernels.nll_derivatives(kept, "logits", labels, 1 / temperature)
+        assert_near(slopes, expected, scores.dtype)
+
+    check_cases(check, product(CLASSES, DTYPES, TEMPERATURES))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -309,21 +308,21 @@ def test_results_are_not_narrower_than_the_scores(
 # Ties, ranks, laws ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("k", CLASSES)
-def test_lowest_class_wins_ties(k: int, form: ScoreType, temperature: float) -> None:
-    rng = np.random.default_rng(k)
-    values = np.array([0.25, 0.25, 0.1]) if form == "probs" else np.array([2.0, 2.0, -1.0])
-    scores = rng.choice(values, size=(100, k))
-    expected = [row.index(max(row)) for row in scores.tolist()]
-    np.testing.assert_array_equal(
-        softmax_kernels.confidence_and_class(scores, form, temperature)[1], expected
-    )
-    even = np.full((4, k), 0.5, dtype=np.float32)
-    np.testing.assert_array_equal(
-        softmax_kernels.confidence_and_class(even, form, temperature)[1], 0
-    )
+def test_lowest_class_wins_ties() -> None:
+    def check(k: int, form: ScoreType, temperature: float) -> None:
+        rng = np.random.default_rng(k)
+        values = np.array([0.25, 0.25, 0.1]) if form == "probs" else np.array([2.0, 2.0, -1.0])
+        scores = rng.choice(values, size=(100, k))
+        expected = [row.index(max(row)) for row in scores.tolist()]
+        np.testing.assert_array_equal(
+            softmax_kernels.confidence_and_class(scores, form, temperature)[1], expected
+        )
+        even = np.full((4, k), 0.5, dtype=np.float32)
+        np.testing.assert_array_equal(
+            softmax_kernels.confidence_and_class(even, form, temperature)[1], 0
+        )
+
+    check_cases(check, product(CLASSES, FORMS, TEMPERATURES))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -445,24 +444,21 @@ def test_confidence_and_entropy_are_permutation_invariant(
         np.testing.assert_allclose(found, quantity(scores, "logits", 2.0), rtol=1e-9, atol=1e-13)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("temperature", [1.0, 3.0])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("k", CLASSES)
-def test_the_input_is_never_modified(
-    k: int, form: ScoreType, temperature: float, order: str
-) -> None:
-    for dtype in DTYPES:
-        given = made_scores(form, 50, k, dtype)
-        scores = np.asfortranarray(given) if order == "F" else given.copy()
-        labels: Ints = np.zeros(50, dtype=np.int64)
-        softmax_kernels.confidence_and_class(scores, form, temperature)
-        softmax_kernels.confidence(scores, form, temperature)
-        softmax_kernels.negative_entropy(scores, form, temperature)
-        softmax_kernels.softmax(scores, form, temperature)[:] = 0
-        softmax_kernels.log_probs(scores, form, temperature)[:] = 0
-        softmax_kernels.nll_derivatives(scores, form, labels, 1 / temperature)
-        np.testing.assert_array_equal(scores, given)
+def test_the_input_is_never_modified() -> None:
+    def check(k: int, form: ScoreType, temperature: float, order: str) -> None:
+        for dtype in DTYPES:
+            given = made_scores(form, 50, k, dtype)
+            scores = np.asfortranarray(given) if order == "F" else given.copy()
+            labels: Ints = np.zeros(50, dtype=np.int64)
+            softmax_kernels.confidence_and_class(scores, form, temperature)
+            softmax_kernels.confidence(scores, form, temperature)
+            softmax_kernels.negative_entropy(scores, form, temperature)
+            softmax_kernels.softmax(scores, form, temperature)[:] = 0
+            softmax_kernels.log_probs(scores, form, temperature)[:] = 0
+            softmax_kernels.nll_derivatives(scores, form, labels, 1 / temperature)
+            np.testing.assert_array_equal(scores, given)
+
+    check_cases(check, product(CLASSES, FORMS, [1.0, 3.0], ["C", "F"]))
 
 
 def test_read_only_and_strided_arrays_are_accepted() -> None:

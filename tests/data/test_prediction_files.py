@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile, read_predictions
+from tests.support.cases import check_cases
 
 N, K = 40, 12
 PROBS = np.random.default_rng(0).dirichlet(np.ones(K), size=N).astype(np.float32)
@@ -175,7 +177,7 @@ def test_npz_arrays_can_be_selected(tmp_path: Path) -> None:
 
 # Labels that must not be looked at ------------------------------------------------------------
 
-BROKEN_LABELS: dict[str, Any] = {
+INVALID_LABELS: dict[str, Any] = {
     "unknown": ["nobody"] * N,
     "empty": pa.array([0] * 17 + [None] * (N - 17)),
     "out of range": [99] * N,
@@ -183,19 +185,20 @@ BROKEN_LABELS: dict[str, Any] = {
 
 
 @tables_only
-@pytest.mark.parametrize("broken", BROKEN_LABELS.values(), ids=BROKEN_LABELS.keys())
-@pytest.mark.parametrize("named", [None, "label", "truth", "absent"])
-def test_invalid_labels_are_ignored_if_unlabelled(
-    tmp_path: Path, name: str, write: Writer, broken: Any, named: str | None
-) -> None:
-    write(table_of(label=broken, truth=broken), tmp_path / name)
-    found = ScoreFile.open(tmp_path / name).predictions(
-        PredictionColumns(label_column=named), labelled=False
-    )
-    assert not found.is_labelled
-    assert found.n == N
-    with pytest.raises(InputError):
-        read_predictions(tmp_path / name, label_column=named)
+def test_invalid_labels_are_ignored_if_unlabelled(tmp_path: Path, name: str, write: Writer) -> None:
+    def check(kind: str, named: str | None) -> None:
+        path = tmp_path / f"{kind} {named}" / name
+        path.parent.mkdir()
+        labels = INVALID_LABELS[kind]
+        write(table_of(label=labels, truth=labels), path)
+        columns = PredictionColumns(label_column=named)
+        predictions = ScoreFile.open(path).predictions(columns, labelled=False)
+        assert not predictions.is_labelled
+        assert predictions.n == N
+        with pytest.raises(InputError):
+            read_predictions(path, label_column=named)
+
+    check_cases(check, product(INVALID_LABELS, [None, "label", "truth", "absent"]))
 
 
 @pytest.mark.parametrize("named", [None, "labels", "truth", "absent"])

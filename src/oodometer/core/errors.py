@@ -203,8 +203,8 @@ def not_a_file(path: str | os.PathLike[str], *, expected: str = "a file") -> Inp
     >>> str(not_a_file("scroes.csv", expected="a Parquet file"))
     "There is no file 'scroes.csv'; expected a Parquet file. Check the path."
     """
-    name = repr(str(path))
-    problem = f"There is no file {name if len(name) <= MAX_PATH_CHARS else name[:MAX_PATH_CHARS]}"
+    name = repr(str(path))[:MAX_PATH_CHARS]
+    problem = f"There is no file {name}"
     # Not the methods of Path, which raise if a name is too long for the file system.
     if os.path.isdir(path):
         problem = f"{name} is a folder"

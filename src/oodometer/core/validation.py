@@ -55,9 +55,10 @@ def validate_score_matrix(values: Any, argument: str) -> Array:
 
 
 def validate_probs(probs: Array, *, with_classes: bool) -> tuple[Floats, Ints | None]:
-    """Raise unless every row is in [0, 1] and sums to 1; return confidences and, if asked, classes.
+    """Raise unless every row is in [0, 1] and sums to 1; return confidences and maybe classes.
 
     They are computed along with the check because the pass over memory takes most of the time.
+    Classes are None without `with_classes`.
     """
     n, _ = probs.shape
     confidences: Floats = np.empty(n, dtype=softmax_kernels.confidence_dtype(probs))
