@@ -40,8 +40,8 @@ def test_groups_and_means_match_naive_loops(seed: int) -> None:
     for row in found.rows():
         of = (row["measure"], row["statistic"])
         mine = [
-            answer
-            for key, answer in expected.items()
+            value_and_reason
+            for key, value_and_reason in expected.items()
             if key[:2] == of and row["architecture"] in (None, key[2])
         ]
         values = [value for value, *_ in mine if value is not None]

@@ -76,7 +76,9 @@ def regret_summary(selections: Sequence[SelectionRegret], negated: set[str]) -> 
     )
     candidates = [selection for selection in selections if selection.criterion in label_free]
     most = max(selection.regret.groups for selection in candidates)
-    best = next(one for one in candidates if one.regret.groups >= MIN_GROUP_SHARE * most)
+    best = next(
+        candidate for candidate in candidates if candidate.regret.groups >= MIN_GROUP_SHARE * most
+    )
     baselines = [
         f"{format_number(_regret_points(selection), 1)} {selection.criterion}"
         for selection in selections
