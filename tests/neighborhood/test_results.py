@@ -25,10 +25,10 @@ def counts_of(classes: list[list[int]]) -> DecisionCounts:
 
 def test_interval_of_binary_values_is_nearly_wilsons() -> None:
     values = np.array([1.0] * 170 + [0.0] * 30)
-    found = MeanWithInterval.from_values(values)
+    mean = MeanWithInterval.from_values(values)
     low, high = wilson_interval(170, 200)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-3)
-    assert found.standard_error == pytest.approx(values.std(ddof=1) / np.sqrt(200))
+    assert (mean.low, mean.high) == pytest.approx((low, high), abs=1e-3)
+    assert mean.standard_error == pytest.approx(values.std(ddof=1) / np.sqrt(200))
 
 
 def test_small_variance_gives_a_narrower_interval_than_binary_values() -> None:
@@ -42,16 +42,16 @@ def test_small_variance_gives_a_narrower_interval_than_binary_values() -> None:
 
 def test_interval_matches_the_central_limit_theorem() -> None:
     values = np.random.default_rng(1).uniform(0.3, 0.9, 4000)
-    found = MeanWithInterval.from_values(values)
-    assert found.half_width == pytest.approx(1.96 * found.standard_error, rel=0.02)
+    mean = MeanWithInterval.from_values(values)
+    assert mean.half_width == pytest.approx(1.96 * mean.standard_error, rel=0.02)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_interval_contains_the_value_and_stays_in_range(values: list[float]) -> None:
-    found = MeanWithInterval.from_values(np.array(values))
-    assert 0.0 <= found.low <= found.value + 1e-12
-    assert found.value - 1e-12 <= found.high <= 1.0
-    assert found.low < found.high
+    mean = MeanWithInterval.from_values(np.array(values))
+    assert 0.0 <= mean.low <= mean.value + 1e-12
+    assert mean.value - 1e-12 <= mean.high <= 1.0
+    assert mean.low < mean.high
 
 
 def test_interval_of_negative_entropy_uses_its_range() -> None:

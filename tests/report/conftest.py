@@ -96,11 +96,11 @@ def ranked_models() -> str:
         invariance_runs.Hashed(name, salt=i + 1, names=HOSTILE) for i, name in enumerate(HOSTILE)
     ]
     known = {name: 0.2 * i + 0.1 for i, name in enumerate(HOSTILE)}
-    found, show = invariance_runs.run_ranking(
+    result, show = invariance_runs.run_ranking(
         invariance_runs.images(20, 12, 10, 3), *models, known_accuracies=known, draws=10
     )
     return ranking_page(
-        found, show, title=HOSTILE[1], reproduce={"seed": "0"}, known_accuracies=known
+        result, show, title=HOSTILE[1], reproduce={"seed": "0"}, known_accuracies=known
     )
 
 

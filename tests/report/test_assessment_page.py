@@ -18,8 +18,8 @@ from oodometer.report.assessment_figures import draw_assessment_figures
 
 
 def page_of(source: Predictions, target: Predictions, **options: object) -> str:
-    found = oodometer.estimate(source, target, replicates=20, **options)  # type: ignore[arg-type]
-    return assessment_page(found, source, target, title="A title", reproduce={})
+    result = oodometer.estimate(source, target, replicates=20, **options)  # type: ignore[arg-type]
+    return assessment_page(result, source, target, title="A title", reproduce={})
 
 
 def words(page: str) -> str:
@@ -29,20 +29,20 @@ def words(page: str) -> str:
 
 
 def test_page_contains_headline_and_verdict(assessed: str, assessment: Assessment) -> None:
-    found = assessment.headline.estimate
-    assert f"<strong>{format_percent(found.value)}&nbsp;%</strong>" in assessed
+    estimate = assessment.headline.estimate
+    assert f"<strong>{format_percent(estimate.value)}&nbsp;%</strong>" in assessed
     text = words(assessed)
-    assert format_interval(found) in text
+    assert format_interval(estimate) in text
     assert assessment.verdict in text
-    assert found.assumes in text
+    assert estimate.assumes in text
 
 
 def test_tables_list_every_method_diagnostic_and_segment(
     assessed: str, assessment: Assessment
 ) -> None:
-    for found in assessment.estimates:
-        row = f'{found.method}</th><td class="number">{format_percent(found.value)}</td>'
-        assert row + f'<td class="number">{format_interval(found)}</td>' in assessed
+    for estimate in assessment.estimates:
+        row = f'{estimate.method}</th><td class="number">{format_percent(estimate.value)}</td>'
+        assert row + f'<td class="number">{format_interval(estimate)}</td>' in assessed
     text = words(assessed)
     for diagnostic in assessment.diagnostics:
         cells = (
@@ -62,15 +62,16 @@ def test_worst_diagnostics_come_first_with_advice(assessed: str, assessment: Ass
     assert len(statuses) == len(assessment.diagnostics)
     problems = [d for d in assessment.diagnostics if d.status != "ok"]
     assert problems
+    assert assessed.count('<td class="prose quiet"') == statuses.count("ok")
     assert all(d.advice and d.advice == d.advice_text for d in problems)
     assert all(d.advice_text == "nothing" for d in assessment.diagnostics if d not in problems)
 
 
 def test_gauge_shows_the_headline_and_its_intervals(assessed: str, assessment: Assessment) -> None:
     (gauge,) = re.findall(r'<svg class="gauge".*?</svg>', assessed, flags=re.DOTALL)
-    found, values = assessment.headline.estimate, [e.value for e in assessment.estimates]
-    assert found.low is not None
-    ends = (found.low, assessment.source_interval[0], min(values))
+    estimate, values = assessment.headline.estimate, [e.value for e in assessment.estimates]
+    assert estimate.low is not None
+    ends = (estimate.low, assessment.source_interval[0], min(values))
     drawn = re.findall(r'<rect class="(\w+)" x="([\d.]+)%"', gauge)
     assert {name: float(x) for name, x in drawn} == {
         name: pytest.approx(100 * end)
@@ -84,16 +85,16 @@ def test_estimate_without_interval_is_drawn_as_a_point(
 ) -> None:
     bare = replace(assessment.headline.estimate, low=None, high=None)
     headline = replace(assessment.headline, estimate=bare)
-    found = replace(assessment, headline=headline)
-    page = assessment_page(found, source, target, title="t", reproduce={})
+    result = replace(assessment, headline=headline)
+    page = assessment_page(result, source, target, title="t", reproduce={})
     assert '<circle class="estimate"' in page
     assert '<rect class="interval"' not in page
 
 
 def test_page_contains_how_to_reproduce(source: Predictions, target: Predictions) -> None:
-    found = oodometer.estimate(source, target, replicates=20)
+    result = oodometer.estimate(source, target, replicates=20)
     facts = {"Command": "oodometer estimate <a> & b"}
-    page = assessment_page(found, source, target, title="t", reproduce=facts)
+    page = assessment_page(result, source, target, title="t", reproduce=facts)
     assert "<dt>Command</dt><dd><code>oodometer estimate &lt;a&gt; &amp; b</code></dd>" in page
 
 

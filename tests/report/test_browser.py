@@ -164,6 +164,6 @@ def test_long_texts_scroll_in_their_own_box(tmp_path: Path) -> None:
 
 
 def height(box: Locator) -> float:
-    found = box.bounding_box()
-    assert found is not None
-    return found["height"]
+    bounds = box.bounding_box()
+    assert bounds is not None
+    return bounds["height"]

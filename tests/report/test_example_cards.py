@@ -164,10 +164,10 @@ def test_short_text_is_unchanged() -> None:
 
 def test_context_of_both_changes_is_kept() -> None:
     kept = " ".join(["middle"] * 60)
-    found = abridge_pieces(
+    result = abridge_pieces(
         [DiffPiece("new", "new"), DiffPiece(f" start {kept} end"), DiffPiece(" gone", "gone")]
     )
-    texts = [piece.text for piece in found]
+    texts = [piece.text for piece in result]
     assert texts[0] == "new"
     assert texts[1].startswith(" start middle")
     assert texts[2] == " … "

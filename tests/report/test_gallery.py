@@ -34,7 +34,7 @@ CHROMIUM = shutil.which("chromium")
 RNG = np.random.default_rng(0)
 
 
-class Judged(invariance_runs.InvarianceRun):
+class GalleryRun(invariance_runs.InvarianceRun):
     """Run that can be written as a gallery."""
 
     def write(self, folder: Path, **options: Any) -> int:
@@ -45,9 +45,9 @@ class Judged(invariance_runs.InvarianceRun):
         return (folder / "index.html").read_text(encoding="utf-8")
 
 
-def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
+def gallery_run(data: Any, *models: Model, draws: int = 6, **options: Any) -> GalleryRun:
     run = invariance_runs.run_invariance(data, *models, draws=draws, **options)
-    return Judged(run.found, run.show)
+    return GalleryRun(run.found, run.show)
 
 
 def picture(path: Path) -> Any:
@@ -75,7 +75,7 @@ def plain(markup: str) -> str:
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_gallery_shows_the_decisions_of_the_models(data: Any, tmp_path: Path) -> None:
-    run = judged(data, Hashed("first"), Hashed("second <i>", salt=7))
+    run = gallery_run(data, Hashed("first"), Hashed("second <i>", salt=7))
     page = run.page(tmp_path / "gallery")
     assert sorted(listed(page)) == [0, 1, 2, 3]
     for position, table in zip(listed(page), tables(page), strict=True):
@@ -103,7 +103,7 @@ def test_gallery_shows_the_decisions_of_the_models(data: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_hostile_names_are_escaped(data: Any, tmp_path: Path) -> None:
-    run = judged(data, Hashed(HOSTILE, names=(HOSTILE, "<img src=x onerror=y>", "c")))
+    run = gallery_run(data, Hashed(HOSTILE, names=(HOSTILE, "<img src=x onerror=y>", "c")))
     page = run.page(tmp_path / "gallery")
     assert "<script" not in page
     assert "<b>" not in page
@@ -117,19 +117,19 @@ def test_new_words_are_marked_and_deleted_words_struck_out(tmp_path: Path) -> No
             return ["a fine film" for _ in inputs]
 
     dataset = as_dataset(["a good film", "a good film too"])
-    found = invariance(Hashed("first"), dataset, transform=Other(), draws=3)
-    run = Judged(found, NeighborhoodSampler(dataset, Other(), 0))
+    result = invariance(Hashed("first"), dataset, transform=Other(), draws=3)
+    run = GalleryRun(result, NeighborhoodSampler(dataset, Other(), 0))
     assert "a <del>good</del> <mark>fine</mark> film</bdi>" in run.page(tmp_path / "gallery")
 
 
 def test_changed_values_are_marked_and_hidden_columns_counted(tmp_path: Path) -> None:
-    page = judged(np.ones((1, 40)), draws=1).page(tmp_path / "gallery")
+    page = gallery_run(np.ones((1, 40)), draws=1).page(tmp_path / "gallery")
     assert page.count("<mark>2</mark>") == 30
     assert "10 more columns are not shown." in page
 
 
 def test_only_the_changed_column_of_a_table_is_marked(tmp_path: Path) -> None:
-    page = judged(pa.table({"a": [1.0], "b": ["x"]}), draws=1).page(tmp_path / "gallery")
+    page = gallery_run(pa.table({"a": [1.0], "b": ["x"]}), draws=1).page(tmp_path / "gallery")
     assert "<mark>2</mark>" in page
     assert page.count("<mark>") == 1
     assert '<th scope="col"><bdi>b</bdi></th>' in page
@@ -138,7 +138,7 @@ def test_only_the_changed_column_of_a_table_is_marked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (8, 8, 3), (300, 200), (300, 200, 3)])
 def test_every_image_example_has_a_picture(shape: tuple[int, ...], tmp_path: Path) -> None:
     data = images(3, *shape)
-    page = judged(data).page(tmp_path / "gallery")
+    page = gallery_run(data).page(tmp_path / "gallery")
     names = {f"example_{number:04d}.png" for number in range(3)}
     assert set(os.listdir(tmp_path / "gallery")) == {"index.html", *names}
     assert set(re.findall(r'<img src="([^"]*)"[^>]* alt="[^"]+"', page)) == names
@@ -159,7 +159,7 @@ def test_non_ascii_class_is_shown_by_number_in_pictures() -> None:
 
 @pytest.mark.parametrize("measure", ["pa", "NI"])
 def test_least_invariant_examples_come_first_ties_in_order(measure: str, tmp_path: Path) -> None:
-    run = judged(images(60, 4, 4), Hashed("first"), Hashed("second", salt=7))
+    run = gallery_run(images(60, 4, 4), Hashed("first"), Hashed("second", salt=7))
     page = run.page(tmp_path / "gallery", count=25, measure=measure)
     mean = np.mean([one.by_example(measure) for one in run.found], axis=0)
     expected = sorted(range(60), key=lambda i: (mean[i], i))[:25]
@@ -173,7 +173,7 @@ def test_least_invariant_examples_come_first_ties_in_order(measure: str, tmp_pat
 
 
 def test_gallery_describes_itself_and_returns_the_count(tmp_path: Path) -> None:
-    run = judged(images(60, 4, 4), seed=5)
+    run = gallery_run(images(60, 4, 4), seed=5)
     text = plain(run.page(tmp_path / "gallery", count=7))
     assert "The 7 of 60 examples on which the model is least invariant, by PA-Nudge." in text
     assert "transform nudge with magnitude 2 and seed 5." in text
@@ -187,17 +187,17 @@ def test_images_of_a_folder_show_file_names(tmp_path: Path) -> None:
     for name in ("ant.png", "b&b.png"):
         cv2.imwrite(str(folder / name), images(1, 4, 4)[0])
     (folder / "broken.png").write_bytes(b"no image")
-    page = judged(as_dataset(folder, skip_bad=True)).page(tmp_path / "gallery")
+    page = gallery_run(as_dataset(folder, skip_bad=True)).page(tmp_path / "gallery")
     assert sorted(listed(page)) == [0, 1]
     assert "Example 0: ant.png" in plain(page)
     assert "Example 1: b&b.png" in plain(page)
     assert "b&b" not in page
     assert "from 0; unreadable and empty inputs are not counted." in plain(page)
-    assert "not counted" not in judged(images(4, 4, 4)).page(tmp_path / "other")
+    assert "not counted" not in gallery_run(images(4, 4, 4)).page(tmp_path / "other")
 
 
 def test_only_classified_draws_are_shown(tmp_path: Path) -> None:
-    run = judged(RNG.normal(size=(250, 3)), draws=8, max_inputs=630)
+    run = gallery_run(RNG.normal(size=(250, 3)), draws=8, max_inputs=630)
     assert not run.found[0].complete
     page = run.page(tmp_path / "gallery", count=3)
     lowest = np.argsort(run.found[0].by_example("pa"), kind="stable")[:3]
@@ -207,13 +207,13 @@ def test_only_classified_draws_are_shown(tmp_path: Path) -> None:
 
 
 def test_constant_model_has_no_changed_classes(tmp_path: Path) -> None:
-    page = judged(TEXTS, Hashed("constant", salt=2**64 - 1)).page(tmp_path / "gallery")
+    page = gallery_run(TEXTS, Hashed("constant", salt=2**64 - 1)).page(tmp_path / "gallery")
     assert 'class="class moved"' not in page
     assert page.count("1.000") >= 4
 
 
 def test_policy_allows_pictures_but_no_scripts(tmp_path: Path) -> None:
-    page = html.unescape(judged(TEXTS).page(tmp_path / "gallery"))
+    page = html.unescape(gallery_run(TEXTS).page(tmp_path / "gallery"))
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'none'; img-src 'self' file:"
     )
@@ -230,7 +230,7 @@ def test_gallery_needs_no_chart_library(tmp_path: Path, monkeypatch: pytest.Monk
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", without)
-    assert judged(images(2, 8, 8)).write(tmp_path / "gallery") == 2
+    assert gallery_run(images(2, 8, 8)).write(tmp_path / "gallery") == 2
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_gallery_needs_no_chart_library(tmp_path: Path, monkeypatch: pytest.Monk
 def test_sampler_of_another_run_is_rejected(
     name: str, other: dict[str, Any], tmp_path: Path
 ) -> None:
-    run = judged(TEXTS)
+    run = gallery_run(TEXTS)
     with pytest.raises(InputError, match=f"^The result has {name} .* Give the data, tr") as one:
         write_gallery(tmp_path / "g", run.found, replace(run.show, **other))
     assert "\n" not in str(one.value)
@@ -249,7 +249,7 @@ def test_sampler_of_another_run_is_rejected(
 
 
 def test_invalid_count_and_measure_are_rejected(tmp_path: Path) -> None:
-    run = judged(TEXTS)
+    run = gallery_run(TEXTS)
     with pytest.raises(InputError, match=r"count must be at least 1; got 0\."):
         run.write(tmp_path / "g", count=0)
     with pytest.raises(UnknownName, match="'pq'"):
@@ -258,16 +258,16 @@ def test_invalid_count_and_measure_are_rejected(tmp_path: Path) -> None:
 
 
 def test_earlier_gallery_is_replaced_and_other_files_stay(tmp_path: Path) -> None:
-    judged(images(5, 4, 4)).write(tmp_path)
+    gallery_run(images(5, 4, 4)).write(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    page = judged(images(2, 4, 4)).page(tmp_path)
+    page = gallery_run(images(2, 4, 4)).page(tmp_path)
     assert sorted(listed(page)) == [0, 1]
     expected = ["example_0000.png", "example_0001.png", "index.html", "notes.txt"]
     assert sorted(os.listdir(tmp_path)) == expected
 
 
 def test_unsuitable_folder_is_rejected_before_any_work(tmp_path: Path) -> None:
-    run = judged(TEXTS)
+    run = gallery_run(TEXTS)
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match=r"not empty: mine\.txt does not belong to an earlier gal"):
         write_gallery(tmp_path, run.found, run.show)
@@ -275,12 +275,12 @@ def test_unsuitable_folder_is_rejected_before_any_work(tmp_path: Path) -> None:
 
 
 def test_invalid_unicode_is_replaced(tmp_path: Path) -> None:
-    assert "a ? b" in judged(["a \ud800 b"]).page(tmp_path / "gallery")
+    assert "a ? b" in gallery_run(["a \ud800 b"]).page(tmp_path / "gallery")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 def test_browser_opens_pictures_from_disk(tmp_path: Path) -> None:
-    judged(images(1, 8, 8)).write(tmp_path / "gallery")
+    gallery_run(images(1, 8, 8)).write(tmp_path / "gallery")
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
              "--disable-background-networking", "--enable-logging=stderr", "--window-size=800,900",
              f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'seen.png'}")  # fmt: skip

@@ -28,13 +28,13 @@ def random(seed: int, n: int, k: int) -> Predictions:
 
 def test_confidence_histogram_matches_a_naive_count() -> None:
     source, target = random(0, 300, 5), random(1, 200, 5)
-    found = confidence_histogram(source, target)
-    assert found.edges[0] == 0.2
-    for rows, shares in ((source, found.source), (target, found.target)):
+    histogram = confidence_histogram(source, target)
+    assert histogram.edges[0] == 0.2
+    for rows, shares in ((source, histogram.source), (target, histogram.target)):
         assert shares.sum() == pytest.approx(1.0)
         last = len(shares) - 1
         for j, share in enumerate(shares):
-            low, high = found.edges[j], found.edges[j + 1]
+            low, high = histogram.edges[j], histogram.edges[j + 1]
             inside = [c for c in rows.confidence if low <= c < high or (j == last and c == high)]
             assert share == pytest.approx(len(inside) / rows.n)
 
@@ -66,9 +66,9 @@ def test_rare_classes_are_grouped() -> None:
 
 @given(st.lists(st.text(max_size=3) | st.just("a" * 70), max_size=20))
 def test_labels_are_distinct_and_short(names: list[str]) -> None:
-    found = unique_labels(names)
-    assert len(set(found)) == len(names)
-    assert all(len(label) <= 65 for label in found)
+    labels = unique_labels(names)
+    assert len(set(labels)) == len(names)
+    assert all(len(label) <= 65 for label in labels)
 
 
 @given(st.lists(finite, min_size=1, max_size=80), st.lists(finite, min_size=1, max_size=80))

@@ -48,13 +48,13 @@ def inside(picture: Any, shape: tuple[int, ...], number: int = 0) -> Any:
 
 @given(height=sides, width=sides)
 def test_display_size_is_bounded(height: int, width: int) -> None:
-    found = resize_for_display(np.zeros((height, width), dtype=np.uint8)).shape
-    assert 64 <= max(found) <= MAX_SIDE_PIXELS
+    shape = resize_for_display(np.zeros((height, width), dtype=np.uint8)).shape
+    assert 64 <= max(shape) <= MAX_SIDE_PIXELS
     if max(height, width) <= MAX_SIDE_PIXELS:
-        factor = found[0] // height
-        assert found == (factor * height, factor * width)
+        factor = shape[0] // height
+        assert shape == (factor * height, factor * width)
     else:
-        assert found[0] == pytest.approx(height * MAX_SIDE_PIXELS / max(height, width), abs=1)
+        assert shape[0] == pytest.approx(height * MAX_SIDE_PIXELS / max(height, width), abs=1)
 
 
 def test_enlarging_repeats_pixels() -> None:

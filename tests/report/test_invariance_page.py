@@ -64,17 +64,17 @@ def chart(text: str, title: str) -> list[dict[str, Any]]:
 
 def members(text: str) -> dict[int, list[tuple[str, str]]]:
     """Return for each example its members and their classes."""
-    found = {}
+    result = {}
     for article in re.findall(r'<article class="example".*?</article>', text, flags=re.DOTALL):
         position = int(re.search(r'id="example-(\d+)"', article)[1])  # type: ignore[index]
         if "<li" in article:
             items = re.findall(r"<li.*?</li>", article, flags=re.DOTALL)
             spans = [re.findall(r"<span.*?</span>", item, flags=re.DOTALL) for item in items]
-            found[position] = [(words(name), words(class_name)) for class_name, name in spans]
+            result[position] = [(words(name), words(class_name)) for class_name, name in spans]
         else:
             rows = re.findall(r"<tr>(.*?)</tr>", article.split("<tbody>")[1], flags=re.DOTALL)
-            found[position] = [(row[0], row[1]) for row in map(cells, rows)]
-    return found
+            result[position] = [(row[0], row[1]) for row in map(cells, rows)]
+    return result
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
@@ -114,13 +114,13 @@ def test_hostile_names_are_escaped(data: Any) -> None:
         ),
         page(run_invariance(labelled, *models)),
     ):
-        found = Elements(text)
-        assert len([a for a, _ in found.scripts if not a]) == 2
-        assert not [a for _, a in found.tags for name in a if name.startswith("on")]
-        assert all((a["src"] or "").startswith("data:image/png") for a in found.having("src"))
+        elements = Elements(text)
+        assert len([a for a, _ in elements.scripts if not a]) == 2
+        assert not [a for _, a in elements.tags for name in a if name.startswith("on")]
+        assert all((a["src"] or "").startswith("data:image/png") for a in elements.having("src"))
         assert "<b>" not in text.split("</head>")[1].split("<script")[0]
-        assert HOSTILE[0] in found.text
-        assert HOSTILE[1] in found.text
+        assert HOSTILE[0] in elements.text
+        assert HOSTILE[1] in elements.text
 
 
 def test_page_of_one_model_lists_all_measures() -> None:
@@ -259,9 +259,9 @@ def test_suitable_transform_is_described() -> None:
 
 
 def test_entropy_decrease_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = run_invariance(VECTORS, Hashed("a", sure=0.7)).found
+    result = run_invariance(VECTORS, Hashed("a", sure=0.7)).found
     monkeypatch.setattr(ModelInvariance, "entropy_difference", -0.2)
-    assert suitability_text(found) == (
+    assert suitability_text(result) == (
         "nudge is suitable: it does not raise the entropy of predictions (increases up to about "
         "0.1 are acceptable)."
     )

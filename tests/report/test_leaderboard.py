@@ -30,10 +30,10 @@ MODELS = Hashed("a"), Hashed("b", salt=7, sure=0.8), Hashed("c", salt=2**64 - 1)
 
 
 def test_leaderboard_keeps_the_ranking() -> None:
-    found, _ = invariance_runs.run_ranking(VECTORS, *MODELS, score="pa")
-    rows = leaderboard_from_ranking(found, {"b": 0.25})
-    assert [row.model for row in rows] == list(found.names)
-    for row, one in zip(rows, found, strict=True):
+    result, _ = invariance_runs.run_ranking(VECTORS, *MODELS, score="pa")
+    rows = leaderboard_from_ranking(result, {"b": 0.25})
+    assert [row.model for row in rows] == list(result.names)
+    for row, one in zip(rows, result, strict=True):
         assert (row.value, row.low, row.high) == (one.value, one.low, one.high)
         assert row.beats_next == one.beats_next
         assert row.known_accuracy == (0.25 if row.model == "b" else None)

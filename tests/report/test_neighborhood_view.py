@@ -39,17 +39,17 @@ def test_members_match_a_naive_loop(data: Any) -> None:
             classes = [int(model.classify(inputs).classes[0]) for model in models]
             name = f"draw {number}" if number else "original"
             expected.setdefault(next(batches.iter_row_bytes(inputs)), [name, 0, classes])[1] += 1
-        found = build_example(run.found.results, run.show, position, [0.5, 1.0])
-        assert found.position == position
-        assert found.value == 0.75
-        assert found.size == 7
-        assert list(batches.iter_row_bytes(found.inputs)) == list(expected)
+        example = build_example(run.found.results, run.show, position, [0.5, 1.0])
+        assert example.position == position
+        assert example.value == 0.75
+        assert example.size == 7
+        assert list(batches.iter_row_bytes(example.inputs)) == list(expected)
         shown: list[list[Any]] = [
-            [m.name, m.n_copies, [d.class_index for d in m.decisions]] for m in found.members
+            [m.name, m.n_copies, [d.class_index for d in m.decisions]] for m in example.members
         ]
         assert shown == list(expected.values())
         original = shown[0][2]
-        assert [[d.is_changed for d in m.decisions] for m in found.members] == [
+        assert [[d.is_changed for d in m.decisions] for m in example.members] == [
             [index != first for index, first in zip(row[2], original, strict=True)] for row in shown
         ]
 
@@ -67,22 +67,24 @@ def test_decisions_are_recorded_ones_not_new_predictions() -> None:
     )
     calls = Changing.calls[0]
     row = int(np.argmin(run.found[0].by_example("ni")))
-    found = build_example(run.found.results, run.show, row, [0.0])
+    example = build_example(run.found.results, run.show, row, [0.0])
     assert Changing.calls[0] == calls
     counted = run.found[0].counts.classes[row]
     first = [0, 1, 2]
-    assert [m.decisions[0].class_index for m in found.members] == counted[first].tolist()
+    assert [m.decisions[0].class_index for m in example.members] == counted[first].tolist()
 
 
 def test_votes_count_every_member() -> None:
     run = run_invariance(np.arange(6.0).reshape(3, 2), draws=9)
-    found = build_example(run.found.results, run.show, 1, [0.0])
+    example = build_example(run.found.results, run.show, 1, [0.0])
     classes = run.found[0].counts.classes[1]
     names = ("cat", "dog & co", "größe")
-    assert dict(found.votes) == {names[c]: int((classes == c).sum()) for c in set(classes.tolist())}
-    counts = [count for _, count in found.votes]
+    assert dict(example.votes) == {
+        names[c]: int((classes == c).sum()) for c in set(classes.tolist())
+    }
+    counts = [count for _, count in example.votes]
     assert counts == sorted(counts, reverse=True)
-    assert sum(counts) == found.size == 10
+    assert sum(counts) == example.size == 10
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,14 @@ def test_page_contains_only_our_scripts(page: str) -> None:
 
 
 def test_hostile_names_create_no_elements_or_handlers(page: str) -> None:
-    found = Elements(page)
+    elements = Elements(page)
     # Pictures inside the page are ours.
     foreign = [
-        tag for tag, a in found.tags if not (a.get("src") or "").startswith("data:image/png")
+        tag for tag, a in elements.tags if not (a.get("src") or "").startswith("data:image/png")
     ]
     assert "img" not in foreign
-    assert not [name for _, attributes in found.tags for name in attributes if name[:2] == "on"]
-    assert "<img src='https://example.org/x' onerror=alert(2)>" in found.text
+    assert not [name for _, attributes in elements.tags for name in attributes if name[:2] == "on"]
+    assert "<img src='https://example.org/x' onerror=alert(2)>" in elements.text
 
 
 def test_names_reach_the_charts_unchanged(page: str) -> None:
@@ -80,10 +80,10 @@ def test_names_reach_the_charts_unchanged(page: str) -> None:
 
 
 def test_policy_allows_only_our_scripts(page: str) -> None:
-    found = Elements(page)
-    (policy,) = found.having("http-equiv")
+    elements = Elements(page)
+    (policy,) = elements.having("http-equiv")
     hashes = re.findall(r"'sha256-([^']+)'", policy["content"] or "")
-    code = [text for attributes, text in found.scripts if not attributes]
+    code = [text for attributes, text in elements.scripts if not attributes]
     assert [base64.b64decode(h) for h in hashes] == [
         hashlib.sha256(text.encode()).digest() for text in code
     ]
@@ -92,10 +92,12 @@ def test_policy_allows_only_our_scripts(page: str) -> None:
 
 
 def test_page_fetches_nothing(page: str) -> None:
-    found = Elements(page)
-    assert all((a["src"] or "").startswith("data:image/png;base64,") for a in found.having("src"))
-    places = {f"#{a['id']}" for a in found.having("id")}
-    assert {a["href"] for a in found.having("href")} <= places
+    elements = Elements(page)
+    assert all(
+        (a["src"] or "").startswith("data:image/png;base64,") for a in elements.having("src")
+    )
+    places = {f"#{a['id']}" for a in elements.having("id")}
+    assert {a["href"] for a in elements.having("href")} <= places
     style = page.split("<style>")[1].split("</style>")[0]
     assert "url(" not in style
     assert "@import" not in style
@@ -107,18 +109,18 @@ def test_page_is_under_2_mb(page: str) -> None:
 
 
 def test_charts_have_text_alternatives(page: str) -> None:
-    found = Elements(page)
-    assert ("html", {"lang": "en"}) in found.tags
-    charts = [a for _, a in found.tags if a.get("class") == "chart"]
-    assert len(charts) == len(specs(page)) == len(found.having("data-chart"))
+    elements = Elements(page)
+    assert ("html", {"lang": "en"}) in elements.tags
+    charts = [a for _, a in elements.tags if a.get("class") == "chart"]
+    assert len(charts) == len(specs(page)) == len(elements.having("data-chart"))
     assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
 
 
 def test_ids_are_unique_and_referenced(page: str) -> None:
-    found = Elements(page)
-    ids = [a["id"] for a in found.having("id")]
+    elements = Elements(page)
+    ids = [a["id"] for a in elements.having("id")]
     assert len(set(ids)) == len(ids)
-    assert {a["data-chart"] for a in found.having("data-chart")} < set(ids)
+    assert {a["data-chart"] for a in elements.having("data-chart")} < set(ids)
 
 
 @pytest.mark.parametrize("missing", ["altair", "vl_convert"])

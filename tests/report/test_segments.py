@@ -28,8 +28,8 @@ from oodometer.testing import toy_pair
 
 
 def part(name: str, value: float | None = 0.5) -> Segment:
-    found = None if value is None else Estimate(value, low=value - 0.1, high=value + 0.1)
-    return Segment(name, 5, found, "" if found else "too few rows")
+    result = None if value is None else Estimate(value, low=value - 0.1, high=value + 0.1)
+    return Segment(name, 5, result, "" if result else "too few rows")
 
 
 def days(count: int, start: str = "2025-01-01") -> list[str]:
@@ -100,8 +100,8 @@ def test_timeline_is_in_order_with_gaps(assessment: Assessment) -> None:
 
 def test_only_the_last_dates_are_shown(assessment: Assessment) -> None:
     segments = [part(name) for name in days(MAX_DATES + 50)]
-    found = assessed_by(assessment, segments)
-    figure = segment_figure(found)
+    result = assessed_by(assessment, segments)
+    figure = segment_figure(result)
     assert figure is not None
     assert f"The last {MAX_DATES} of {MAX_DATES + 50} dates are drawn." in figure.caption
     names = [row["name"] for row in drawn(figure.spec)]
@@ -114,8 +114,8 @@ def test_only_the_last_dates_are_shown(assessment: Assessment) -> None:
 
 def test_only_the_lowest_segments_are_shown(source: Predictions, target: Predictions) -> None:
     many = target.rows(np.arange(2_000) % target.n)
-    found = oodometer.estimate(source, many, segment_by=np.arange(2_000) // 4, replicates=20)
-    page = assessment_page(found, source, many, title="t", reproduce={})
+    result = oodometer.estimate(source, many, segment_by=np.arange(2_000) // 4, replicates=20)
+    page = assessment_page(result, source, many, title="t", reproduce={})
     listed = f"{MAX_LISTED_SEGMENTS} of 500 segments are listed, those with the lowest estimates."
     assert listed in page
     assert "40 of 500 segments are drawn, those with the lowest estimates." in page
@@ -138,8 +138,8 @@ def test_no_figure_without_estimates(assessment: Assessment) -> None:
 
 def test_page_of_dates_has_a_timeline(source: Predictions, target: Predictions) -> None:
     at = np.datetime64("2026-03-01") + np.arange(target.n) // 30
-    found = oodometer.estimate(source, target, segment_by=at, replicates=20)
-    page = assessment_page(found, source, target, title="t", reproduce={})
+    result = oodometer.estimate(source, target, segment_by=at, replicates=20)
+    page = assessment_page(result, source, target, title="t", reproduce={})
     assert '<h2 id="parts">Over time</h2>' in page
     assert '<th scope="col">Date</th>' in page
     assert '<a href="#parts">Over time</a>' in page
@@ -155,6 +155,7 @@ def test_segments_with_few_rows_give_a_warning() -> None:
     warning = few_rows_warning([one.n for one in ones.segments])
     assert f"{len(ones.segments)} of {len(ones.segments)} have fewer than 30 rows" in warning
     pages = [
-        assessment_page(found, source, target, title="t", reproduce={}) for found in (halves, ones)
+        assessment_page(result, source, target, title="t", reproduce={})
+        for result in (halves, ones)
     ]
     assert [warning in page for page in pages] == [False, True]

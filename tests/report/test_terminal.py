@@ -17,9 +17,9 @@ from oodometer.testing import toy_pair
 
 def shown(width: int, **settings: object) -> str:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target, **settings)  # type: ignore[arg-type]
+    result = oodometer.estimate(source, target, **settings)  # type: ignore[arg-type]
     out = io.StringIO()
-    terminal.show_assessment(Console(file=out, width=width), found)
+    terminal.show_assessment(Console(file=out, width=width), result)
     return out.getvalue()
 
 
