@@ -36,18 +36,18 @@ def test_lists_are_passed_unchanged(kind: Any) -> None:
 
 
 def test_images_are_passed_unchanged_and_tables_as_data_frames() -> None:
-    seen: list[Any] = []
+    batches: list[Any] = []
 
     def look(batch: Any) -> list[int]:
-        seen.append(batch)
+        batches.append(batch)
         return [0] * len(batch)
 
     images = toy_inputs("images", n=3)
     as_model(look).classify(images)
-    assert seen[0] is images
+    assert batches[0] is images
     as_model(look).classify(pa.table({"age": [1.0, 2.0], "colour": ["red", "blue"]}))
-    assert list(seen[1].columns) == ["age", "colour"]
-    assert seen[1]["age"].tolist() == [1.0, 2.0]
+    assert list(batches[1].columns) == ["age", "colour"]
+    assert batches[1]["age"].tolist() == [1.0, 2.0]
 
 
 def test_prepare_replaces_the_default_conversion() -> None:

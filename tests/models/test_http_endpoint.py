@@ -70,9 +70,9 @@ def good(sent: Any) -> Reply:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    running = Server()
+    yield running
+    running.close()
 
 
 @pytest.fixture
@@ -98,9 +98,9 @@ def test_one_request_per_batch(server: Server) -> None:
     texts = [f"text {'x' * j}" for j in range(7)]
     model = as_model(server.url, batch_size=3)
     assert model.name == f"127.0.0.1:{server.server.server_port}/score"
-    found = model.classify(texts)
+    predictions = model.classify(texts)
     assert [len(sent["inputs"]) for sent in server.got] == [3, 3, 1]
-    assert np.array_equal(found.probs, as_model(server.url).classify(texts).probs)
+    assert np.array_equal(predictions.probs, as_model(server.url).classify(texts).probs)
     assert len(server.got[-1]["inputs"]) == 7
 
 
@@ -108,8 +108,8 @@ def test_key_of_the_response_is_the_output_type(server: Server) -> None:
     server.respond = lambda number, sent: reply({"logits": [[3.0, -1.0]]})
     assert as_model(server.url).classify(["a"]).score_type == "logits"
     server.respond = lambda number, sent: reply({"classes": ["dog"]})
-    found = as_model(server.url, class_names=["cat", "dog"]).classify(["a"])
-    assert (found.score_type, found.classes.tolist()) == ("classes", [1])
+    predictions = as_model(server.url, class_names=["cat", "dog"]).classify(["a"])
+    assert (predictions.score_type, predictions.classes.tolist()) == ("classes", [1])
     both = {"probs": [[0.5, 0.5]], "classes": [1], "version": 3}
     server.respond = lambda number, sent: reply(both)
     assert as_model(server.url, outputs="classes").classify(["a"]).score_type == "classes"

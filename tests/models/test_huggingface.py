@@ -79,29 +79,29 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def logits(model: Any, inputs: Any) -> Array:
-    found = model.classify(inputs)
-    assert found.score_type == "logits"
-    return np.asarray(found.scores)
+    predictions = model.classify(inputs)
+    assert predictions.score_type == "logits"
+    return np.asarray(predictions.scores)
 
 
 def literal(folder: Path, rows: list[Any]) -> Array:
     """Return logits row by row, without padding, truncated to 24 tokens."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    made = []
+    rows_logits = []
     for row in rows:
         sides = [[row]] if isinstance(row, str) else [[side] for side in row]
         tokens = tokenizer(*sides, truncation=True, max_length=24, return_tensors="pt")
         with torch.no_grad():
-            made.append(network(**tokens).logits[0].numpy())
-    return np.stack(made)
+            rows_logits.append(network(**tokens).logits[0].numpy())
+    return np.stack(rows_logits)
 
 
 @pytest.mark.parametrize("batch", [None, 2])
 def test_batching_by_length_keeps_the_order(texts: Path, batch: int | None) -> None:
     for rows in (TEXTS, PAIRS):
-        found = logits(as_model(texts, batch_size=batch), rows)
-        assert np.allclose(found, literal(texts, rows), atol=1e-5)
+        predictions = logits(as_model(texts, batch_size=batch), rows)
+        assert np.allclose(predictions, literal(texts, rows), atol=1e-5)
     assert len({tuple(row) for row in literal(texts, TEXTS).round(3)}) == len(TEXTS)
 
 
@@ -139,8 +139,8 @@ def test_images_are_resized_and_normalized_by_the_processor(images: Path) -> Non
         small = np.asarray(Image.fromarray(image).resize((16, 16), Image.Resampling.BILINEAR))
         values = (small / 255 - [0.5, 0.4, 0.3]) / [0.2, 0.3, 0.4]
         with torch.no_grad():
-            shown = torch.tensor(np.moveaxis(values, -1, 0)[None], dtype=torch.float32)
-            expected.append(network(pixel_values=shown).logits[0].numpy())
+            tensor = torch.tensor(np.moveaxis(values, -1, 0)[None], dtype=torch.float32)
+            expected.append(network(pixel_values=tensor).logits[0].numpy())
     model = as_model(images)
     assert np.allclose(logits(model, IMAGES), np.stack(expected), atol=1e-4)
     assert model.classify(IMAGES).class_names is None
@@ -176,8 +176,8 @@ def test_pickled_weights_must_be_trusted(texts: Path, tmp_path: Path) -> None:
     torch.save(network.state_dict(), folder / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"pytorch_model\.bin' is a pickle.*trust_pickle=True"):
         as_model(folder)
-    found = logits(as_model(folder, trust_pickle=True), TEXTS)
-    assert np.allclose(found, literal(texts, TEXTS), atol=1e-5)
+    predictions = logits(as_model(folder, trust_pickle=True), TEXTS)
+    assert np.allclose(predictions, literal(texts, TEXTS), atol=1e-5)
 
 
 def changed(texts: Path, folder: Path, **settings: Any) -> Path:
@@ -253,16 +253,20 @@ def test_folder_without_a_tokenizer_raises(texts: Path, tmp_path: Path) -> None:
         HuggingFaceModel(tmp_path)
     assert str(caught.value).startswith(f"{str(tmp_path)!r} has no tokenizer. Save tok")
     shutil.copy(texts / "tokenizer.json", tmp_path / "tokenizer.json")
-    said = HuggingFaceModel(tmp_path).classify(TEXTS).probs
-    np.testing.assert_allclose(said, HuggingFaceModel(texts).classify(TEXTS).probs, atol=1e-5)
+    predictions = HuggingFaceModel(tmp_path).classify(TEXTS).probs
+    np.testing.assert_allclose(
+        predictions, HuggingFaceModel(texts).classify(TEXTS).probs, atol=1e-5
+    )
 
 
 def test_network_with_features_gives_the_same_predictions(texts: Path, images: Path) -> None:
     for folder, inputs in ((texts, TEXTS), (images, IMAGES)):
         model = HuggingFaceModel(folder)
-        said, features = model.torch_network().forward_with_features(inputs, LAST_LINEAR_INPUT)
-        assert np.allclose(said.probs, model.classify(inputs).probs, atol=1e-5)
-        assert said.class_names == model.classify(inputs).class_names
+        predictions, features = model.torch_network().forward_with_features(
+            inputs, LAST_LINEAR_INPUT
+        )
+        assert np.allclose(predictions.probs, model.classify(inputs).probs, atol=1e-5)
+        assert predictions.class_names == model.classify(inputs).class_names
         assert features.shape[0] == len(inputs)
         assert features.ndim == 2
 
@@ -282,12 +286,12 @@ def test_texts_have_gradients_by_weights_but_not_by_inputs(texts: Path, images: 
 
 def test_class_order_applies_to_the_network_too(texts: Path) -> None:
     model = HuggingFaceModel(texts, class_names=("so-so", "good", "bad"))
-    said, _ = model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
-    assert said.class_names == ("so-so", "good", "bad")
+    predictions, _ = model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
+    assert predictions.class_names == ("so-so", "good", "bad")
     model.reader.pad_token = None
     assert np.allclose(
         model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)[0].probs,
-        said.probs,
+        predictions.probs,
         atol=1e-5,
     )
-    assert np.allclose(said.probs, model.classify(TEXTS).probs, atol=1e-5)
+    assert np.allclose(predictions.probs, model.classify(TEXTS).probs, atol=1e-5)

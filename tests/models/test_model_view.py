@@ -113,8 +113,8 @@ def test_subsample_does_not_depend_on_the_order_of_rows() -> None:
     assert few.n == mixed.n == 12
     assert sorted(few.keys.tolist()) == sorted(mixed.keys.tolist())
     view = torch_view()
-    kept = [key for key in view.keys.tolist() if key in few.keys]
-    assert few.keys.tolist() == kept
+    expected = [key for key in view.keys.tolist() if key in few.keys]
+    assert few.keys.tolist() == expected
     assert view.subsample(40, "x") is view
     assert view.subsample(41, "x") is view
 

@@ -32,8 +32,10 @@ def write(
     path: Path, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any],
     *, constants: dict[str, Array] | None = None, domain: Sequence[Any] = (),
 ) -> Path:  # fmt: skip
-    kept = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
-    graph = helper.make_graph(nodes, "toy", inputs, outputs, kept)
+    initializers = [
+        numpy_helper.from_array(value, name) for name, value in (constants or {}).items()
+    ]
+    graph = helper.make_graph(nodes, "toy", inputs, outputs, initializers)
     opsets = [helper.make_opsetid("", 17), *domain]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path
@@ -46,17 +48,17 @@ def linear(path: Path, shape: Sequence[Any], *, kind: int = FLOAT, output: str =
         helper.make_node("Flatten", ["f"], ["flat"]),
         helper.make_node("MatMul", ["flat", "w"], [output]),
     ]
-    given = helper.make_tensor_value_info("x", kind, shape)
-    made = helper.make_tensor_value_info(output, FLOAT, ["n", 3])
+    input_info = helper.make_tensor_value_info("x", kind, shape)
+    output_info = helper.make_tensor_value_info(output, FLOAT, ["n", 3])
     sizes = [size if isinstance(size, int) else 0 for size in shape[1:]]
     weights = WEIGHTS if math.prod(sizes) in (0, 72) else np.zeros((math.prod(sizes), 3), "f4")
-    return write(path, nodes, [given], [made], constants={"w": weights})
+    return write(path, nodes, [input_info], [output_info], constants={"w": weights})
 
 
 def logits(model: Any, inputs: Any) -> Array:
-    found = model.classify(inputs)
-    assert found.score_type == "logits"
-    return np.asarray(found.scores)
+    predictions = model.classify(inputs)
+    assert predictions.score_type == "logits"
+    return np.asarray(predictions.scores)
 
 
 def first(images: Array) -> Array:
@@ -123,10 +125,10 @@ def test_vectors_and_numeric_tables_are_accepted(tmp_path: Path) -> None:
 def test_output_named_prob_is_read_as_probabilities(tmp_path: Path) -> None:
     nodes = [helper.make_node("Softmax", ["x"], ["probabilities"], axis=1),
              helper.make_node("ArgMax", ["x"], ["label"], axis=1, keepdims=0)]  # fmt: skip
-    given = helper.make_tensor_value_info("x", FLOAT, ["n", 3])
+    input_info = helper.make_tensor_value_info("x", FLOAT, ["n", 3])
     label = helper.make_tensor_value_info("label", INT64, ["n"])
     probs = helper.make_tensor_value_info("probabilities", FLOAT, ["n", 3])
-    path = write(tmp_path / "soft.onnx", nodes, [given], [label, probs])
+    path = write(tmp_path / "soft.onnx", nodes, [input_info], [label, probs])
     rows = np.array([[1.0, 2.0, 0.0]])
     assert as_model(path).classify(rows).score_type == "probs"
     assert as_model(path, outputs="probs").classify(rows).classes.tolist() == [1]
@@ -134,7 +136,7 @@ def test_output_named_prob_is_read_as_probabilities(tmp_path: Path) -> None:
     assert (picked.score_type, picked.classes.tolist(), picked.k) == ("classes", [1], 3)
     with pytest.raises(UnknownName, match=r"No output is called 'labels'\. Did you mean 'label'"):
         OnnxModel(path, output="labels")
-    only = write(tmp_path / "only.onnx", nodes[1:], [given], [label])
+    only = write(tmp_path / "only.onnx", nodes[1:], [input_info], [label])
     assert as_model(only).classify(rows).score_type == "classes"
 
 
@@ -145,18 +147,18 @@ def test_probability_maps_are_read_with_class_names(tmp_path: Path, names: list[
     }
     nodes = [helper.make_node("ZipMap", ["x"], ["probs"], domain="ai.onnx.ml", **known),
              helper.make_node("ArgMax", ["x"], ["label"], axis=1, keepdims=0)]  # fmt: skip
-    given = helper.make_tensor_value_info("x", FLOAT, ["n", 3])
+    input_info = helper.make_tensor_value_info("x", FLOAT, ["n", 3])
     key = STRING if isinstance(names[0], str) else INT64
     value = helper.make_tensor_type_proto(FLOAT, [])
-    made = helper.make_value_info(
+    output_info = helper.make_value_info(
         "probs", helper.make_sequence_type_proto(helper.make_map_type_proto(key, value))
     )
     label = helper.make_tensor_value_info("label", INT64, ["n"])
-    path = write(tmp_path / "zip.onnx", nodes, [given], [label, made],
+    path = write(tmp_path / "zip.onnx", nodes, [input_info], [label, output_info],
                  domain=[helper.make_opsetid("ai.onnx.ml", 1)])  # fmt: skip
-    found = as_model(path).classify(np.array([[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]))
-    assert found.score_type == "probs"
-    assert dict(zip(found.class_names or (), found.probs[0], strict=True)) == {
+    predictions = as_model(path).classify(np.array([[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]))
+    assert predictions.score_type == "probs"
+    assert dict(zip(predictions.class_names or (), predictions.probs[0], strict=True)) == {
         str(names[0]): 0.25, str(names[1]): 0.25, str(names[2]): 0.5
     }  # fmt: skip
 
@@ -168,9 +170,9 @@ def test_string_inputs_receive_texts(tmp_path: Path, shape: list[Any]) -> None:
                          keys_strings=["good"], values_int64s=[1], default_int64=0),
         helper.make_node("Reshape", ["y", "flat"], ["label"]),
     ]  # fmt: skip
-    given = helper.make_tensor_value_info("x", STRING, shape)
+    input_info = helper.make_tensor_value_info("x", STRING, shape)
     label = helper.make_tensor_value_info("label", INT64, ["n"])
-    path = write(tmp_path / "words.onnx", nodes, [given], [label],
+    path = write(tmp_path / "words.onnx", nodes, [input_info], [label],
                  constants={"flat": np.array([-1])}, domain=[helper.make_opsetid("ai.onnx.ml", 2)])  # fmt: skip
     assert as_model(path).classify(["bad", "good"]).classes.tolist() == [0, 1]
     with pytest.raises(InputError, match="takes strings, not pairs"):
@@ -178,10 +180,13 @@ def test_string_inputs_receive_texts(tmp_path: Path, shape: list[Any]) -> None:
 
 
 def test_several_inputs_need_prepare(tmp_path: Path) -> None:
-    given = [helper.make_tensor_value_info(name, FLOAT, ["n", 3]) for name in ("one", "two")]
-    made = helper.make_tensor_value_info("sum", FLOAT, ["n", 3])
+    input_info = [helper.make_tensor_value_info(name, FLOAT, ["n", 3]) for name in ("one", "two")]
+    output_info = helper.make_tensor_value_info("sum", FLOAT, ["n", 3])
     path = write(
-        tmp_path / "add.onnx", [helper.make_node("Add", ["one", "two"], ["sum"])], given, [made]
+        tmp_path / "add.onnx",
+        [helper.make_node("Add", ["one", "two"], ["sum"])],
+        input_info,
+        [output_info],
     )
     rows = np.eye(3)
     with pytest.raises(InputError, match=r"'add' has 2 inputs \(one, two\)"):
@@ -207,9 +212,14 @@ def test_broken_files_and_unsuitable_outputs_raise_one_line(tmp_path: Path) -> N
     with pytest.raises(InputError, match=r"Cannot open '.*broken\.onnx': ") as refusal:
         as_model(tmp_path / "broken.onnx")
     assert "\n" not in str(refusal.value)
-    given = helper.make_tensor_value_info("x", FLOAT, ["n", 3, 2])
-    made = helper.make_tensor_value_info("y", FLOAT, ["n", 3, 2])
-    path = write(tmp_path / "deep.onnx", [helper.make_node("Relu", ["x"], ["y"])], [given], [made])
+    input_info = helper.make_tensor_value_info("x", FLOAT, ["n", 3, 2])
+    output_info = helper.make_tensor_value_info("y", FLOAT, ["n", 3, 2])
+    path = write(
+        tmp_path / "deep.onnx",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [input_info],
+        [output_info],
+    )
     with pytest.raises(
         InputError, match="'deep' has no output of scores or classes; its outputs are y"
     ):

@@ -107,7 +107,7 @@ def test_registered_folder_formats_are_opened_by_entry_point(
     mine = EntryPoint("mine.json", "mine:load", group)
     monkeypatch.setattr(EntryPoint, "load", lambda self: load)
     monkeypatch.setattr(
-        "importlib.metadata.entry_points", lambda **given: {group: [mine]}[given["group"]]
+        "importlib.metadata.entry_points", lambda **arguments: {group: [mine]}[arguments["group"]]
     )
     (tmp_path / "mine.json").write_text("{}")
     assert as_model(tmp_path).name == "mine"

@@ -69,12 +69,12 @@ def test_trusted_torch_files_are_opened(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.jit.save(torch.jit.trace(module, torch.zeros(1, 3)), tmp_path / "script.pth")  # type: ignore[no-untyped-call]
-        found = [
+        predictions = [
             as_model(tmp_path / name, trust_pickle=True).classify(ROWS).scores
             for name in ("net.pt", "script.pth")
         ]
     expected = module(torch.tensor(ROWS, dtype=torch.float32)).detach().numpy()
-    assert all(np.allclose(np.asarray(scores), expected, atol=1e-6) for scores in found)
+    assert all(np.allclose(np.asarray(scores), expected, atol=1e-6) for scores in predictions)
 
 
 def test_weights_without_an_architecture_raise(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_skops_files_of_unknown_types_must_be_trusted(tmp_path: Path) -> None:
     skops.io.dump(fitted, tmp_path / "own.skops")
     with pytest.raises(InputError, match=r"not known to be safe: .*twice"):
         as_model(tmp_path / "own.skops")
-    found = as_model(tmp_path / "own.skops", trust_pickle=True).classify(ROWS)
-    assert np.array_equal(found.probs, fitted.predict_proba(ROWS))
+    predictions = as_model(tmp_path / "own.skops", trust_pickle=True).classify(ROWS)
+    assert np.array_equal(predictions.probs, fitted.predict_proba(ROWS))
     (tmp_path / "broken.skops").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"Cannot load '.*broken\.skops'"):
         as_model(tmp_path / "broken.skops")

@@ -92,9 +92,9 @@ def test_batches_must_have_the_same_number_of_classes() -> None:
 
 def test_known_class_names_reorder_the_classes() -> None:
     known = RawOutputs([[0.1, 0.2, 0.7]], class_names=("a", "b", "c"))
-    found = read(known, ("c", "a", "b"))
-    assert found.class_names == ("c", "a", "b")
-    assert found.probs.tolist() == [[0.7, 0.1, 0.2]]
+    predictions = read(known, ("c", "a", "b"))
+    assert predictions.class_names == ("c", "a", "b")
+    assert predictions.probs.tolist() == [[0.7, 0.1, 0.2]]
 
 
 def test_new_class_names_rename_and_partly_known_ones_raise() -> None:
@@ -109,10 +109,10 @@ def test_new_class_names_rename_and_partly_known_ones_raise() -> None:
 def test_order_of_class_names_does_not_change_predictions(order: list[str], seed: int) -> None:
     probs = np.random.default_rng(seed).dirichlet(np.ones(4), size=5)
     plain = read(RawOutputs(probs, class_names=("a", "b", "c", "d")))
-    turned = read(RawOutputs(probs, class_names=("a", "b", "c", "d")), tuple(order))
+    reordered = read(RawOutputs(probs, class_names=("a", "b", "c", "d")), tuple(order))
     expected = ["abcd"[j] for j in plain.classes]
-    assert [order[j] for j in turned.classes] == expected
-    assert np.array_equal(np.sort(turned.probs, axis=1), np.sort(plain.probs, axis=1))
+    assert [order[j] for j in reordered.classes] == expected
+    assert np.array_equal(np.sort(reordered.probs, axis=1), np.sort(plain.probs, axis=1))
 
 
 def test_exception_summary_is_one_short_line() -> None:

@@ -29,27 +29,29 @@ def test_predict_proba_is_preferred() -> None:
     fitted = make_pipeline(StandardScaler(), LogisticRegression()).fit(ROWS, ANIMALS)
     model = as_model(fitted)
     check_model(model, ROWS)
-    found = model.classify(ROWS)
+    predictions = model.classify(ROWS)
     assert model.name == "LogisticRegression"
-    assert found.class_names == ("cat", "cow", "dog")
-    assert np.array_equal(found.probs, fitted.predict_proba(ROWS))
+    assert predictions.class_names == ("cat", "cow", "dog")
+    assert np.array_equal(predictions.probs, fitted.predict_proba(ROWS))
 
 
 def test_classes_are_used_without_predict_proba_or_on_request() -> None:
     for fitted, outputs in ((LinearSVC(), None), (GaussianNB(), "classes")):
-        found = as_model(fitted.fit(ROWS, ANIMALS), outputs=outputs).classify(ROWS)  # type: ignore[arg-type]
-        assert found.score_type == "classes"
-        assert found.class_names is not None
-        assert [found.class_names[j] for j in found.classes] == fitted.predict(ROWS).tolist()
+        predictions = as_model(fitted.fit(ROWS, ANIMALS), outputs=outputs).classify(ROWS)  # type: ignore[arg-type]
+        assert predictions.score_type == "classes"
+        assert predictions.class_names is not None
+        assert [predictions.class_names[j] for j in predictions.classes] == fitted.predict(
+            ROWS
+        ).tolist()
 
 
 @pytest.mark.parametrize("labels", [[3, 7], [0.0, 1.0], [False, True], ["0", "1"]])
 @pytest.mark.parametrize("maker", [LinearSVC, GaussianNB])
 def test_classes_keep_their_own_labels(maker: Any, labels: list[Any]) -> None:
     y = np.array(labels)[(ROWS[:, 0] > 0).astype(int)]
-    found = as_model(maker().fit(ROWS, y)).classify(ROWS)
-    assert found.k == 2
-    assert np.array_equal(np.array(labels)[found.classes], maker().fit(ROWS, y).predict(ROWS))
+    predictions = as_model(maker().fit(ROWS, y)).classify(ROWS)
+    assert predictions.k == 2
+    assert np.array_equal(np.array(labels)[predictions.classes], maker().fit(ROWS, y).predict(ROWS))
 
 
 def test_unavailable_outputs_raise() -> None:

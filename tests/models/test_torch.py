@@ -38,13 +38,13 @@ class Residual(nn.Module):
 def network(channels: int = 3) -> nn.Sequential:
     """Return a small network in training mode, with running statistics and dropout."""
     torch.manual_seed(0)
-    made = nn.Sequential(
+    network = nn.Sequential(
         nn.Conv2d(channels, 8, 3, stride=2, bias=False), nn.BatchNorm2d(8), nn.ReLU(), Residual(),
         nn.Dropout(0.5), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4),
     )  # fmt: skip
     for _ in range(5):
-        made(3 * torch.rand(16, channels, 12, 12) + 1)
-    return made
+        network(3 * torch.rand(16, channels, 12, 12) + 1)
+    return network
 
 
 def literal(module: nn.Module, images: Array) -> Array:
@@ -60,10 +60,10 @@ def literal(module: nn.Module, images: Array) -> Array:
 
 def scores(thing: Any, inputs: Any, **settings: Any) -> Array:
     model = thing if isinstance(thing, TorchModel) else as_model(thing, **settings)
-    found = model.classify(inputs)
-    assert found.score_type == "logits"
-    assert found.scores is not None
-    return found.scores
+    predictions = model.classify(inputs)
+    assert predictions.score_type == "logits"
+    assert predictions.scores is not None
+    return predictions.scores
 
 
 def digest(module: nn.Module) -> str:
@@ -73,8 +73,8 @@ def digest(module: nn.Module) -> str:
 
 def test_logits_equal_those_of_a_loop_over_images() -> None:
     for images, channels in ((IMAGES, 3), (IMAGES[..., 0], 1), (IMAGES[..., :1], 1)):
-        found = scores(network(channels), images)
-        assert np.allclose(found, literal(network(channels), images), atol=1e-5, rtol=0)
+        predictions = scores(network(channels), images)
+        assert np.allclose(predictions, literal(network(channels), images), atol=1e-5, rtol=0)
 
 
 def test_module_is_not_changed() -> None:
@@ -158,8 +158,8 @@ def test_images_are_normalized_by_mean_and_std() -> None:
             return x.mean(dim=(2, 3))
 
     mean, std = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
-    found = scores(TorchModel(Means(), mean=mean, std=std), IMAGES)
-    assert np.allclose(found, ((IMAGES / 255 - mean) / std).mean(axis=(1, 2)), atol=1e-5)
+    predictions = scores(TorchModel(Means(), mean=mean, std=std), IMAGES)
+    assert np.allclose(predictions, ((IMAGES / 255 - mean) / std).mean(axis=(1, 2)), atol=1e-5)
     with pytest.raises(InputError, match="mean and std must be passed together"):
         TorchModel(Means(), mean=mean)
 
@@ -268,8 +268,8 @@ def test_program_exported_in_evaluation_mode_runs(tmp_path: Path) -> None:
         as_model(tmp_path / "net.pt2")
     expected = literal(network(), IMAGES)
     for thing in (program, tmp_path / "net.pt2"):
-        found = scores(thing, IMAGES, trust_pickle=True)
-        assert np.allclose(found, expected, atol=1e-5)
+        predictions = scores(thing, IMAGES, trust_pickle=True)
+        assert np.allclose(predictions, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("part", [nn.BatchNorm2d(3), nn.Dropout(0.5)])

@@ -28,8 +28,8 @@ def test_arrays_without_a_model_are_features() -> None:
     view = ViewFactory(None).view(np.arange(6).reshape(3, 2), "source")
     assert view.features.dtype.kind == "f"
     assert view.features.tolist() == [[0, 1], [2, 3], [4, 5]]
-    for given, kept in (("f4", "f4"), ("f8", "f8"), ("u1", "f4"), ("i8", "f8")):
-        assert ViewFactory(None).view(ROWS.astype(given), "source").features.dtype == kept
+    for dtype, expected in (("f4", "f4"), ("f8", "f8"), ("u1", "f4"), ("i8", "f8")):
+        assert ViewFactory(None).view(ROWS.astype(dtype), "source").features.dtype == expected
 
 
 def test_predictions_bring_outputs_labels_and_features() -> None:
@@ -42,8 +42,8 @@ def test_predictions_bring_outputs_labels_and_features() -> None:
 def test_unlabelled_views_hide_labels() -> None:
     data = as_dataset(ROWS, labels=np.arange(10) % 2)
     assert ViewFactory(model()).view(data, "source").missing("labels") is None
-    for given in (data, {"a": data, "b": data}):
-        view = ViewFactory(model()).view(given, "target", labelled=False)
+    for inputs in (data, {"a": data, "b": data}):
+        view = ViewFactory(model()).view(inputs, "target", labelled=False)
         assert view.outputs.labels is None
         assert str(view.missing("labels")).endswith("has no labels")
 
@@ -177,9 +177,9 @@ def test_align_classes_reorders_outputs_and_rejects_other_classes() -> None:
         )
 
     first = view("abc")
-    turned = align_classes(view("cab"), first, "target")
-    assert turned.outputs.class_names == ("a", "b", "c")
-    assert np.allclose(turned.outputs.probs, view("cab").outputs.probs[:, [1, 2, 0]])
+    reordered = align_classes(view("cab"), first, "target")
+    assert reordered.outputs.class_names == ("a", "b", "c")
+    assert np.allclose(reordered.outputs.probs, view("cab").outputs.probs[:, [1, 2, 0]])
     with pytest.raises(InputError, match="the source has 3 classes, the target has 4"):
         align_classes(view("abcd"), first, "target")
     with pytest.raises(InputError, match="Only one side has the class 'c'"):

@@ -49,8 +49,8 @@ def textured(n: int, side: int) -> Images:
 
 def change(corruption: Corruption, images: Images) -> float:
     """Return the mean absolute change of the pixels."""
-    made = corruption.apply(images, drawn_for(images))
-    return float(np.abs(made.astype(float) - images).mean())
+    corrupted = corruption.apply(images, drawn_for(images))
+    return float(np.abs(corrupted.astype(float) - images).mean())
 
 
 def test_published_corruptions_are_in_four_groups() -> None:
@@ -134,29 +134,31 @@ def test_random_corruptions_differ_by_draw_seed_and_row(name: str) -> None:
     images = textured(1, 16).repeat(6, axis=0)
     same = np.zeros(6, dtype=np.uint64)
     numbers = np.arange(1, 7)
-    one = np.ones(6, dtype=np.int64)
+    ones = np.ones(6, dtype=np.int64)
     fixed = name in ("gaussian_blur", "defocus_blur", "zoom_blur", "brightness", "contrast",
                      "pixelate", "jpeg")  # fmt: skip
-    for draws in (RowStreams(0, same, numbers), RowStreams(0, numbers.astype(np.uint64), one)):
-        made = Corruption(name).apply(images, draws)
-        assert len(set(hash_rows(made).tolist())) == (1 if fixed else 6)
-    first, second = (Corruption(name).apply(images, RowStreams(seed, same, one)) for seed in (0, 1))
+    for draws in (RowStreams(0, same, numbers), RowStreams(0, numbers.astype(np.uint64), ones)):
+        corrupted = Corruption(name).apply(images, draws)
+        assert len(set(hash_rows(corrupted).tolist())) == (1 if fixed else 6)
+    first, second = (
+        Corruption(name).apply(images, RowStreams(seed, same, ones)) for seed in (0, 1)
+    )
     assert np.array_equal(first, second) == fixed
 
 
 def test_noises_of_different_corruptions_are_independent() -> None:
     images = np.full((1, 32, 32), 128, dtype=np.uint8)
-    made = [Corruption(name).apply(images, drawn_for(images)).ravel().astype(float)
+    corrupted = [Corruption(name).apply(images, drawn_for(images)).ravel().astype(float)
             for name in ("gaussian_noise", "speckle_noise")]  # fmt: skip
-    assert abs(np.corrcoef(made)[0, 1]) < 0.2
+    assert abs(np.corrcoef(corrupted)[0, 1]) < 0.2
 
 
 def test_grey_images_with_and_without_channel_agree() -> None:
     def check(name: str) -> None:
         images = batch(4, 12, 9)
         draws = drawn_for(images)
-        made = Corruption(name).apply(images[..., None], draws)
-        assert np.array_equal(made[..., 0], Corruption(name).apply(images, draws))
+        corrupted = Corruption(name).apply(images[..., None], draws)
+        assert np.array_equal(corrupted[..., 0], Corruption(name).apply(images, draws))
 
     check_cases(check, zip(CORRUPTIONS))
 
@@ -174,11 +176,11 @@ def test_odd_sizes_and_empty_batches_are_accepted() -> None:
 def test_non_contiguous_images_give_the_same_result() -> None:
     def check(name: str) -> None:
         images = batch(3, 3, 8, 9)
-        turned = np.moveaxis(images, 1, 3)
-        draws = drawn_for(turned)
-        made = Corruption(name).apply(turned, draws)
-        assert made.flags.c_contiguous
-        assert np.array_equal(made, Corruption(name).apply(turned.copy(order="C"), draws))
+        permuted = np.moveaxis(images, 1, 3)
+        draws = drawn_for(permuted)
+        corrupted = Corruption(name).apply(permuted, draws)
+        assert corrupted.flags.c_contiguous
+        assert np.array_equal(corrupted, Corruption(name).apply(permuted.copy(order="C"), draws))
 
     check_cases(check, zip(CORRUPTIONS))
 
@@ -248,14 +250,14 @@ def test_parse_corruptions_accepts_names_groups_and_severities() -> None:
     )
     for group, names in CORRUPTION_GROUPS.items():
         result = parse_corruptions(group)
-        assert {(one.name, one.severity) for one in result} == {
+        assert {(corruption.name, corruption.severity) for corruption in result} == {
             (name, severity) for name in names for severity in SEVERITIES
         }
         assert len(result) == 20
-        assert {one.group for one in result} == {group}
-        assert [one.name for one in parse_corruptions(f"{group}-4")] == list(names)
+        assert {corruption.group for corruption in result} == {group}
+        assert [corruption.name for corruption in parse_corruptions(f"{group}-4")] == list(names)
     assert len(set(EVERY)) == len(EVERY) == 80
-    assert {one.severity for one in parse_corruptions("all-2")} == {2}
+    assert {corruption.severity for corruption in parse_corruptions("all-2")} == {2}
 
 
 def test_labels_parse_to_their_corruption() -> None:

@@ -62,15 +62,15 @@ def test_transform_has_metadata_and_is_frozen() -> None:
 def test_output_has_shape_and_type_of_the_input_which_is_unchanged() -> None:
     def check(member: Any, shape: Any) -> None:
         images = batch(20, *shape)
-        kept = images.copy()
+        original = images.copy()
         images.setflags(write=False)
         changed = member.apply(images, drawn_for(images))
         assert changed.dtype == np.uint8
         assert changed.shape == images.shape
         assert not np.shares_memory(changed, images)
-        assert np.array_equal(images, kept)
+        assert np.array_equal(images, original)
         grey = len(shape) == 2 or shape[-1] == 1
-        assert np.array_equal(changed, kept) == (member.name == "color" and grey)
+        assert np.array_equal(changed, original) == (member.name == "color" and grey)
 
     check_cases(check, itertools.product(MEMBERS, SHAPES))
 

@@ -28,10 +28,10 @@ def test_operations_match_pillow_exactly() -> None:
         for image in pictures(shape).values():
             for strength in strengths:
                 amount = operation.at_0 + strength * (operation.at_30 - operation.at_0)
-                kept = image.copy()
+                original = image.copy()
                 ours = operation.change(image, amount)
                 assert np.array_equal(ours, twin(image, operation.name, amount))
-                assert np.array_equal(image, kept)
+                assert np.array_equal(image, original)
 
     check_cases(check, itertools.product(OPERATIONS, SHAPES))
 

@@ -196,7 +196,7 @@ def test_columns_and_donors_are_drawn_uniformly() -> None:
     x = np.full((30_000, 4), -1.0)
     result = MarginalSwap(0.5).learn(np.arange(20.0).reshape(5, 4)).apply(x, draws_of(x))
     borrowed = result[result >= 0]
-    # One or two columns of four, so 1.5 of them a row.
+    # One or two columns of four, so 1.5 of them per row.
     assert len(borrowed) / 30_000 == pytest.approx(1.5, abs=5 * 0.5 / math.sqrt(30_000))
     counts = np.bincount(borrowed.astype(int), minlength=20)
     assert counts == pytest.approx(np.full(20, len(borrowed) / 20), rel=0.12)
@@ -238,9 +238,9 @@ def test_full_dictionary_raises_and_names_the_column() -> None:
 def test_number_of_donor_rows_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular, "MAX_DONOR_ROWS", 10)
     x = vectors(n=200, d=1)
-    kept, again = MarginalSwap().learn(x).donors, MarginalSwap().learn(x[::-1]).donors
-    assert kept.shape == (10, 1)
-    assert np.array_equal(kept, again)
+    donors, again = MarginalSwap().learn(x).donors, MarginalSwap().learn(x[::-1]).donors
+    assert donors.shape == (10, 1)
+    assert np.array_equal(donors, again)
 
 
 # What is refused --------------------------------------------------------------------------------

@@ -79,13 +79,15 @@ def looped_norms(network: Network, inputs: Inputs) -> Floats:
     """Return the norm of the full Jacobian, row by row."""
     result = []
     for i in range(len(inputs)):
-        (shown,) = network.to_arguments(inputs[i : i + 1]).args
+        (tensor,) = network.to_arguments(inputs[i : i + 1]).args
 
         def probs(x: torch.Tensor) -> torch.Tensor:
-            made: torch.Tensor = network.probs(network.to_arguments(inputs[:1])._replace(args=(x,)))
-            return made
+            output: torch.Tensor = network.probs(
+                network.to_arguments(inputs[:1])._replace(args=(x,))
+            )
+            return output
 
-        jacobian = torch.autograd.functional.jacobian(probs, shown)  # type: ignore[no-untyped-call]
+        jacobian = torch.autograd.functional.jacobian(probs, tensor)  # type: ignore[no-untyped-call]
         result.append(float(jacobian.square().sum().sqrt()))
     return np.array(result)
 
@@ -181,9 +183,11 @@ def test_split_units_covers_every_column_once_within_the_limit(
         name: GradientFactors(tuple(torch.zeros(1, w) for w in ws)) for name, ws in widths.items()
     }
     result = split_units(units, max_numbers)
-    for name, kept in units.items():
-        columns = [c for piece in result if name in piece for c in range(kept.width)[piece[name]]]
-        assert columns == list(range(kept.width))
+    for name, factors in units.items():
+        columns = [
+            c for piece in result if name in piece for c in range(factors.width)[piece[name]]
+        ]
+        assert columns == list(range(factors.width))
     for piece in result:
         size = sum(len(range(units[name].width)[columns]) for name, columns in piece.items())
         alone = len(piece) == 1 and len(units[next(iter(piece))].factors) == 2
@@ -356,6 +360,6 @@ def test_undifferentiable_networks_raise_one_line() -> None:
 
 def test_saved_tensor_bytes_exclude_the_weights() -> None:
     network = opened(nn.Sequential(nn.Linear(6, 100), nn.ReLU(), nn.Linear(100, 3)))
-    one = network.to_arguments(VECTORS[:1])
-    # What goes into either layer (the second is also what the ReLU keeps), and the softmax.
-    assert saved_tensor_bytes(network, one) == 4 * (6 + 100 + 3)
+    row = network.to_arguments(VECTORS[:1])
+    # The inputs of both layers (the second is also saved by the ReLU), and the softmax.
+    assert saved_tensor_bytes(network, row) == 4 * (6 + 100 + 3)

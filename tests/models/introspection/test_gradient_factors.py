@@ -33,12 +33,12 @@ def random_call(layer: nn.Module, *shape: int) -> tuple[LayerCall, torch.Tensor]
     return LayerCall(layer, went, out, went._version), torch.randn_like(out)
 
 
-def literal(one: LayerCall, back: torch.Tensor) -> Floats:
+def literal(call: LayerCall, output_gradient: torch.Tensor) -> Floats:
     """Return the gradients row by row, with respect to all weights of the layer."""
     rows = []
-    for row, came in zip(one.input, back, strict=True):
-        out = one.layer(row[None])
-        grads = torch.autograd.grad(out, list(one.layer.parameters()), came[None])
+    for row, row_gradient in zip(call.input, output_gradient, strict=True):
+        out = call.layer(row[None])
+        grads = torch.autograd.grad(out, list(call.layer.parameters()), row_gradient[None])
         rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
     return np.stack(rows)
 
@@ -83,18 +83,18 @@ def test_inner_products_match_those_of_the_gradients(
         assert layer.running_mean is not None
         layer.running_mean += torch.arange(3.0)
         layer.running_var *= torch.arange(1.0, 4.0)
-    one, back = random_call(layer.double(), *shape)
-    expected = literal(one, back) @ literal(one, back).T
-    kept = collect_factors(one, back)
-    assert kept.width == width
-    np.testing.assert_allclose(gram_matrix({"layer": kept}), expected, rtol=1e-10, atol=1e-12)
-    for setting, few in (
+    call, output_gradient = random_call(layer.double(), *shape)
+    expected = literal(call, output_gradient) @ literal(call, output_gradient).T
+    gradients = collect_factors(call, output_gradient)
+    assert gradients.width == width
+    np.testing.assert_allclose(gram_matrix({"layer": gradients}), expected, rtol=1e-10, atol=1e-12)
+    for setting, small in (
         ("PRODUCT_COLUMNS", 2),
         ("MATERIALIZE_ROWS", 2),
         ("MATERIALIZE_BYTES", 5 * 100),
     ):
-        monkeypatch.setattr(f"oodometer.models.introspection.gradient_factors.{setting}", few)
-    halves = [GradientFactors(tuple(part[rows] for part in kept.factors), kept.layer) for rows in (slice(2), slice(2, 5))]  # fmt: skip
+        monkeypatch.setattr(f"oodometer.models.introspection.gradient_factors.{setting}", small)
+    halves = [GradientFactors(tuple(part[rows] for part in gradients.factors), gradients.layer) for rows in (slice(2), slice(2, 5))]  # fmt: skip
     stored = [half.to_cpu(slice(None)) for half in halves]
     np.testing.assert_allclose(inner_products(stored), expected, rtol=1e-10, atol=1e-12)
 
@@ -132,15 +132,15 @@ class Scaled(nn.Linear):
 
 
 def test_custom_layers_are_called_with_their_arguments() -> None:
-    one, back = random_call(Scaled(3, 2).double(), 4, 3)
-    one = one._replace(other_args=(2.0,), kwargs={"shift": 3.0})
+    call, output_gradient = random_call(Scaled(3, 2).double(), 4, 3)
+    call = call._replace(other_args=(2.0,), kwargs={"shift": 3.0})
     rows = []
-    for row, came in zip(one.input, back, strict=True):
-        out = one.layer(row[None], 2.0, shift=3.0)
-        grads = torch.autograd.grad(out, list(one.layer.parameters()), came[None])
+    for row, row_gradient in zip(call.input, output_gradient, strict=True):
+        out = call.layer(row[None], 2.0, shift=3.0)
+        grads = torch.autograd.grad(out, list(call.layer.parameters()), row_gradient[None])
         rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
     np.testing.assert_allclose(
-        gram_matrix({"": collect_factors(one, back)}), np.stack(rows) @ np.stack(rows).T
+        gram_matrix({"": collect_factors(call, output_gradient)}), np.stack(rows) @ np.stack(rows).T
     )
 
 
@@ -148,12 +148,14 @@ def test_reparametrized_weights_use_vector_jacobian_products() -> None:
     layer: Any = nn.Linear(3, 2).double()
     layer.weight_half = nn.Parameter(layer.weight.detach() / 2)
     del layer.weight
-    layer.register_forward_pre_hook(lambda made, _: setattr(made, "weight", 2 * made.weight_half))
-    one, back = random_call(layer, 4, 3)
-    kept = collect_factors(one, back)
-    assert len(kept.factors) == 1
-    expected = literal(one, back)
-    np.testing.assert_allclose(gram_matrix({"": kept}), expected @ expected.T, rtol=1e-10)
+    layer.register_forward_pre_hook(
+        lambda module, _: setattr(module, "weight", 2 * module.weight_half)
+    )
+    call, output_gradient = random_call(layer, 4, 3)
+    gradients = collect_factors(call, output_gradient)
+    assert len(gradients.factors) == 1
+    expected = literal(call, output_gradient)
+    np.testing.assert_allclose(gram_matrix({"": gradients}), expected @ expected.T, rtol=1e-10)
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 9), st.integers(0, 99))

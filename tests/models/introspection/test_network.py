@@ -41,13 +41,13 @@ def test_default_features_are_the_input_of_the_last_linear_layer() -> None:
     torch.manual_seed(0)
     module = Backwards().eval()
     rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
-    said, features = opened(module).forward_with_features(rows, LAST_LINEAR_INPUT)
+    predictions, features = opened(module).forward_with_features(rows, LAST_LINEAR_INPUT)
     with torch.no_grad():
         x = torch.from_numpy(rows)
         expected = module.norm(torch.relu(module.middle(x)))
         logits = module.head(expected)
     assert np.allclose(features, expected.numpy(), atol=1e-6)
-    assert np.allclose(said.log_probs, logits.log_softmax(1).numpy(), atol=1e-6)
+    assert np.allclose(predictions.log_probs, logits.log_softmax(1).numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("batch", [None, 1, 4])
@@ -90,8 +90,8 @@ def test_network_and_model_give_the_same_probabilities() -> None:
     with torch.no_grad():
         result = network.probs(arguments).numpy()
     assert np.allclose(result, model.classify(IMAGES).probs, atol=1e-6)
-    said, _ = network.forward_with_features(IMAGES, LAST_LINEAR_INPUT)
-    assert np.allclose(said.probs, result, atol=1e-6)
+    predictions, _ = network.forward_with_features(IMAGES, LAST_LINEAR_INPUT)
+    assert np.allclose(predictions.probs, result, atol=1e-6)
 
 
 def test_prepared_floats_are_not_normalized() -> None:
@@ -164,9 +164,9 @@ def test_keyword_arguments_are_passed_by_name() -> None:
     expected = plain.logits(plain.to_arguments(2 * rows))
     assert torch.equal(masked.logits(tensors(rows)), expected)
     assert torch.equal(masked.logits(tensors(rows), masked.weights), expected)
-    said, features = masked.forward_with_features(rows, LAST_LINEAR_INPUT)
+    predictions, features = masked.forward_with_features(rows, LAST_LINEAR_INPUT)
     assert np.array_equal(features, 2 * rows)
-    assert np.allclose(said.log_probs, expected.log_softmax(1).detach().numpy(), atol=1e-6)
+    assert np.allclose(predictions.log_probs, expected.log_softmax(1).detach().numpy(), atol=1e-6)
 
 
 def test_zero_probabilities_have_finite_logits() -> None:
@@ -181,8 +181,10 @@ def test_class_columns_follow_the_class_order(outputs: Any) -> None:
     network = opened(nn.Linear(4, 12), outputs=outputs)
     assert network.class_columns(12).tolist() == list(range(12))
     order = [2, 0, 1]
-    turned = replace(network, to_predictions=lambda rows: Predictions.from_logits(rows[:, order]))
-    assert turned.class_columns(3).tolist() == order
+    reordered = replace(
+        network, to_predictions=lambda rows: Predictions.from_logits(rows[:, order])
+    )
+    assert reordered.class_columns(3).tolist() == order
 
 
 def test_features_are_float32() -> None:
@@ -295,10 +297,10 @@ def test_derivatives_need_a_single_float_tensor() -> None:
 
 def test_rows_of_arguments_keep_is_pixels() -> None:
     both = ForwardArguments((torch.arange(4),), {"mask": torch.arange(4) * 2}, is_pixels=True)
-    some = both.rows(slice(1, 3))
-    assert some.args[0].tolist() == [1, 2]
-    assert some.kwargs["mask"].tolist() == [2, 4]
-    assert some.is_pixels
+    selected = both.rows(slice(1, 3))
+    assert selected.args[0].tolist() == [1, 2]
+    assert selected.kwargs["mask"].tolist() == [2, 4]
+    assert selected.is_pixels
 
 
 def test_model_that_returns_classes_has_no_network() -> None:

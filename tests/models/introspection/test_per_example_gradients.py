@@ -193,8 +193,8 @@ class Words(nn.Module):
 
     def forward(self, *, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         x = self.words(ids) + self.places(torch.arange(ids.shape[1])[None])
-        seen = self.query(x) @ self.key(x).transpose(1, 2) + torch.log(mask[:, None].to(x))
-        x = torch.tanh(self.wide(self.norm(x + seen.softmax(dim=-1) @ x)))
+        attention = self.query(x) @ self.key(x).transpose(1, 2) + torch.log(mask[:, None].to(x))
+        x = torch.tanh(self.wide(self.norm(x + attention.softmax(dim=-1) @ x)))
         weight = mask[..., None].to(x)
         result: torch.Tensor = self.head((x * weight).sum(dim=1) / weight.sum(dim=1))
         return result
@@ -247,15 +247,15 @@ def classes(n: int = 5) -> torch.Tensor:
     return torch.arange(n) % K
 
 
-def literal(made: Network, arguments: ForwardArguments, chosen: torch.Tensor) -> Floats:
+def literal(subject: Network, arguments: ForwardArguments, chosen: torch.Tensor) -> Floats:
     """Return inner products of gradients by .backward() on a copy of the module, row by row."""
-    module = copy.deepcopy(made.module)
+    module = copy.deepcopy(subject.module)
     rows = []
     for i in range(len(chosen)):
         module.zero_grad(set_to_none=True)
         placed, named, _ = arguments.rows(slice(i, i + 1))
-        given = module(*(part.clone() for part in placed), **named)
-        torch.autograd.backward(torch.log_softmax(given, dim=1)[0, chosen[i]])
+        logits = module(*(part.clone() for part in placed), **named)
+        torch.autograd.backward(torch.log_softmax(logits, dim=1)[0, chosen[i]])
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
         rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
     return np.asarray(np.stack(rows) @ np.stack(rows).T)
@@ -279,66 +279,77 @@ CASES: list[tuple[Callable[[], nn.Module], Callable[[], ForwardArguments], Gradi
 ]
 
 
-@pytest.mark.parametrize(("make", "shown", "expected"), CASES)
+@pytest.mark.parametrize(("make", "make_arguments", "expected"), CASES)
 def test_fastest_supported_method_agrees_with_the_loop(
-    make: Callable[[], nn.Module], shown: Callable[[], ForwardArguments], expected: GradientMethod
+    make: Callable[[], nn.Module],
+    make_arguments: Callable[[], ForwardArguments],
+    expected: GradientMethod,
 ) -> None:
-    made = network(make)
-    method = choose_method(made, shown().rows(slice(0, 2)))
+    subject = network(make)
+    method = choose_method(subject, make_arguments().rows(slice(0, 2)))
     assert method is expected
-    result = gram_matrix(method(made, shown(), classes()))
-    np.testing.assert_allclose(result, literal(made, shown(), classes()), rtol=1e-9, atol=1e-12)
+    result = gram_matrix(method(subject, make_arguments(), classes()))
+    np.testing.assert_allclose(
+        result, literal(subject, make_arguments(), classes()), rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("method", [by_loop, by_vmap, by_layers])
 @pytest.mark.parametrize(
-    ("make", "shown"), [(normed, vectors), (deep, images), (odd, images), (Words, tokens)]
+    ("make", "make_arguments"), [(normed, vectors), (deep, images), (odd, images), (Words, tokens)]
 )
 def test_units_add_up_for_every_method(
-    method: GradientMethod, make: Callable[[], nn.Module], shown: Callable[[], ForwardArguments]
+    method: GradientMethod,
+    make: Callable[[], nn.Module],
+    make_arguments: Callable[[], ForwardArguments],
 ) -> None:
-    made = network(make)
-    whole = method(made, shown(), classes())
+    subject = network(make)
+    whole = method(subject, make_arguments(), classes())
     one_by_one = {
-        name: method(made, shown(), classes(), {name: one})[name] for name, one in whole.items()
+        name: method(subject, make_arguments(), classes(), {name: factors})[name]
+        for name, factors in whole.items()
     }
-    expected = literal(made, shown(), classes())
+    expected = literal(subject, make_arguments(), classes())
     np.testing.assert_allclose(gram_matrix(whole), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(gram_matrix(one_by_one), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", [by_loop, by_vmap, by_layers])
 def test_float32_methods_agree_with_the_loop(method: GradientMethod) -> None:
-    made = network(deep, double=False)
-    shown = ForwardArguments((images().args[0].float(),), {})
-    result, expected = (gram_matrix(one(made, shown, classes())) for one in (method, by_loop))
+    subject = network(deep, double=False)
+    make_arguments = ForwardArguments((images().args[0].float(),), {})
+    result, expected = (
+        gram_matrix(compute(subject, make_arguments, classes())) for compute in (method, by_loop)
+    )
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
 def test_overwritten_layer_inputs_raise() -> None:
     """The layer's input is overwritten where its weights need no gradient."""
-    made = network(Overwritten)
-    made.module.requires_grad_(False)
+    subject = network(Overwritten)
+    subject.module.requires_grad_(False)
     with pytest.raises(RuntimeError, match="modified after the call"):
-        by_layers(made, vectors(), classes())
-    assert choose_method(made, vectors(2)) is by_vmap
+        by_layers(subject, vectors(), classes())
+    assert choose_method(subject, vectors(2)) is by_vmap
 
 
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("method", [by_loop, by_vmap, by_layers])
 def test_network_is_unchanged(method: GradientMethod, frozen: bool) -> None:
-    made = network(normed)
-    made.module.requires_grad_(not frozen)
-    before, shown = network_state(made.module), vectors()
+    subject = network(normed)
+    subject.module.requires_grad_(not frozen)
+    before, make_arguments = network_state(subject.module), vectors()
     expected = literal(network(normed), vectors(), classes())
-    np.testing.assert_allclose(gram_matrix(method(made, shown, classes())), expected, rtol=1e-9)
-    assert network_state(made.module) == before
+    np.testing.assert_allclose(
+        gram_matrix(method(subject, make_arguments, classes())), expected, rtol=1e-9
+    )
+    assert network_state(subject.module) == before
 
 
 def test_requires_grad_is_restored_after_errors() -> None:
-    made = network(flat)
-    made.module[0].bias.requires_grad_(False)
-    with pytest.raises(ValueError, match="failed"), require_gradients(made) as own:
-        raise ValueError("failed" if all(part.requires_grad for part in own.values()) else "")
-    assert [part.requires_grad for part in made.module.parameters()] == [True, False]
-    assert all(part.grad is None for part in made.module.parameters())
+    subject = network(flat)
+    subject.module[0].bias.requires_grad_(False)
+    with pytest.raises(ValueError, match="failed"), require_gradients(subject) as weights:
+        raise ValueError("failed" if all(part.requires_grad for part in weights.values()) else "")
+    assert [part.requires_grad for part in subject.module.parameters()] == [True, False]
+    assert all(part.grad is None for part in subject.module.parameters())

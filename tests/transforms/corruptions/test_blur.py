@@ -68,7 +68,7 @@ def test_gaussian_kernel_is_the_mean_of_samples_at_normal_offsets(deviation: flo
 
 def test_wide_gaussian_kernel_is_the_normal_density() -> None:
     j = np.arange(-21, 22)
-    # Bilinear reading adds a variance of 1/6.
+    # Bilinear interpolation adds a variance of 1/6.
     variance = 25 + 1 / 6
     bell = np.exp(-(j**2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
     assert np.allclose(blur.gaussian_kernel(5.0), bell, atol=2e-5)
@@ -145,8 +145,8 @@ def test_blurs_match_a_loop_over_their_kernels(shape: tuple[int, ...]) -> None:
         (blur.defocus(images, 0.08), [blur.disk_kernel(0.08 * side)] * 3),
         (blur.motion(images, 0.2, draws), [blur.line_kernel(0.2 * side, a) for a in angles]),
     ]
-    for made, kernels in pairs:
-        for image, kernel, blurred in zip(images, kernels, made, strict=True):
+    for blurred_image, kernels in pairs:
+        for image, kernel, blurred in zip(images, kernels, blurred_image, strict=True):
             assert np.abs(blurred - correlated(image, kernel)).max() < 0.51
 
 
@@ -156,14 +156,14 @@ def test_zoom_is_the_mean_of_enlargements(shape: tuple[int, ...]) -> None:
     height, width = shape[:2]
     factors = np.linspace(1, 1.25, 2 + math.ceil(0.25 * max(height, width)))
     middle = (height - 1) / 2, (width - 1) / 2
-    for image, made in zip(images, blur.zoom(images, 0.25), strict=True):
+    for image, blurred_image in zip(images, blur.zoom(images, 0.25), strict=True):
         for i in range(height):
             for j in range(width):
                 places = ((middle[0] + (i - middle[0]) / f, middle[1] + (j - middle[1]) / f)
                           for f in factors)  # fmt: skip
                 slow = np.mean([read(image, *place) for place in places], axis=0)
-                # OpenCV 4 reads at 32nds of a pixel: half of one, either way, of 255 at most.
-                assert np.abs(made[i, j] - slow).max() < 0.5 + 2 * 255 / 64
+                # OpenCV 4 interpolates at 1/32 pixel: an error of at most 1/64 pixel of 255 levels.
+                assert np.abs(blurred_image[i, j] - slow).max() < 0.5 + 2 * 255 / 64
 
 
 def test_enlargement_by_1_is_the_identity() -> None:
@@ -196,9 +196,9 @@ def test_motion_blur_has_a_random_angle_per_row() -> None:
     image = np.zeros((1, 33, 33), dtype=np.uint8)
     image[0, 16, 16] = 255
     draws = many_draws(20)
-    made = blur.motion(image.repeat(20, axis=0), 0.5, draws).astype(float)
+    blurred_image = blur.motion(image.repeat(20, axis=0), 0.5, draws).astype(float)
     places = np.arange(33) - 16
-    for row, angle in zip(made, math.pi * draws.uniforms(1)[:, 0], strict=True):
+    for row, angle in zip(blurred_image, math.pi * draws.uniforms(1)[:, 0], strict=True):
         off = math.cos(angle) * places[:, None] - math.sin(angle) * places
         along = math.sin(angle) * places[:, None] + math.cos(angle) * places
         assert not row[np.abs(off) > 1.5].any()

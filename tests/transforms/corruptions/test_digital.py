@@ -32,8 +32,8 @@ def lively(n: int, *shape: int) -> Images:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_contrast_matches_the_formula(shape: tuple[int, ...]) -> None:
     images = batch(4, *shape)
-    for image, made in zip(images, digital.contrast(images, 0.3), strict=True):
-        for channel, own in zip(np.atleast_3d(image).T, np.atleast_3d(made).T, strict=True):
+    for image, corrupted in zip(images, digital.contrast(images, 0.3), strict=True):
+        for channel, own in zip(np.atleast_3d(image).T, np.atleast_3d(corrupted).T, strict=True):
             mean = channel.astype(float).mean()
             assert np.abs(own - (mean + 0.3 * (channel - mean))).max() < 0.5 + 1e-9
 
@@ -41,11 +41,11 @@ def test_contrast_matches_the_formula(shape: tuple[int, ...]) -> None:
 def overlaps(size: int, count: int) -> Floats:
     """Return the fraction of every block on every pixel, (count, size)."""
     block = size / count
-    made = np.zeros((count, size))
+    corrupted = np.zeros((count, size))
     for b in range(count):
         for p in range(size):
-            made[b, p] = max(0.0, min((b + 1) * block, p + 1) - max(b * block, p)) / block
-    return made
+            corrupted[b, p] = max(0.0, min((b + 1) * block, p + 1) - max(b * block, p)) / block
+    return corrupted
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -58,17 +58,17 @@ def test_pixelate_replaces_blocks_by_their_means(shape: tuple[int, ...], share: 
     # The block that a pixel's centre lies in.
     rows, columns = ([math.floor((2 * p + 1) * n / (2 * size)) for p in range(size)]
                      for size, n in zip(shape[:2], counts, strict=True))  # fmt: skip
-    for image, made in zip(images, digital.pixelate(images, share), strict=True):
+    for image, corrupted in zip(images, digital.pixelate(images, share), strict=True):
         means = np.einsum("bp,pq...,cq->bc...", down, image.astype(float), across)
-        assert np.abs(made - means[rows][:, columns]).max() < 0.5 + 1e-3
+        assert np.abs(corrupted - means[rows][:, columns]).max() < 0.5 + 1e-3
 
 
 def test_pixelate_with_side_2_averages_four_pixels() -> None:
     images = batch(3, 32, 32, 3)
     share = math.sqrt(1.98**2 - 1) / 32
     means = images.reshape(3, 16, 2, 16, 2, 3).astype(float).mean(axis=(2, 4))
-    made = digital.pixelate(images, share)
-    assert np.array_equal(made, np.rint(means).repeat(2, axis=1).repeat(2, axis=2))
+    corrupted = digital.pixelate(images, share)
+    assert np.array_equal(corrupted, np.rint(means).repeat(2, axis=1).repeat(2, axis=2))
 
 
 def test_constant_images_are_not_changed() -> None:
@@ -86,11 +86,11 @@ def test_constant_images_are_not_changed() -> None:
 def test_jpeg_is_close_to_pillow(shape: tuple[int, ...], percent: float) -> None:
     images = lively(4, *shape)
     quality = digital.jpeg_quality(percent * min(shape[:2]))
-    for image, made in zip(images, digital.jpeg(images, percent), strict=True):
+    for image, corrupted in zip(images, digital.jpeg(images, percent), strict=True):
         file = io.BytesIO()
         pil.fromarray(image).save(file, "jpeg", quality=quality)
         # Encoders may round differently, by a value or two.
-        assert np.abs(made - np.asarray(pil.open(file)).astype(float)).mean() < 0.5
+        assert np.abs(corrupted - np.asarray(pil.open(file)).astype(float)).mean() < 0.5
 
 
 def test_jpeg_matches_opencv() -> None:
@@ -134,7 +134,7 @@ def test_elastic_displaces_a_ramp() -> None:
     ramp = np.broadcast_to(3 * np.arange(side, dtype=np.uint8), (5, side, side)).copy()
     draws = many_draws(5)
     for way, images in (("x", ramp), ("y", ramp.swapaxes(1, 2).copy())):
-        made = digital.elastic(images, share, draws)
+        corrupted = digital.elastic(images, share, draws)
         moves = (
             share
             * side
@@ -144,7 +144,7 @@ def test_elastic_displaces_a_ramp() -> None:
             )
         )
         inner = (slice(None), slice(5, -5), slice(5, -5))
-        # OpenCV 4 reads at 32nds of a pixel.
-        assert np.abs(made[inner] - (images + 3 * moves)[inner]).max() < 0.5 + 3 / 32
+        # OpenCV 4 interpolates at 1/32 pixel.
+        assert np.abs(corrupted[inner] - (images + 3 * moves)[inner]).max() < 0.5 + 3 / 32
         assert np.abs(moves).max() <= share * side
         assert np.abs(moves).max() > 0.8 * share * side

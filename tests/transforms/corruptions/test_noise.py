@@ -16,7 +16,7 @@ from tests.support.small_images import batch, drawn_for, many_draws
 
 Twin = Callable[[int, float, np.random.Generator], float]
 
-# One value at a time, in the order in which a generator is asked for them.
+# One value at a time, in the order in which the generator yields them.
 TWINS: dict[str, tuple[float, Twin]] = {
     "gaussian": (0.1, lambda x, amount, rng: x + 255 * amount * _normal(rng)),
     "speckle": (0.3, lambda x, amount, rng: x + x * amount * _normal(rng)),
@@ -38,8 +38,8 @@ def test_noise_matches_a_loop_over_values(name: str, shape: tuple[int, ...]) -> 
     images = batch(3, *shape)
     draws = drawn_for(images)
     amount, twin = TWINS[name]
-    made = getattr(noise, name)(images, amount, draws)
-    for image, row, rng in zip(images, made, draws.generators(), strict=True):
+    noisy = getattr(noise, name)(images, amount, draws)
+    for image, row, rng in zip(images, noisy, draws.generators(), strict=True):
         slow = np.array([twin(x, amount, rng) for x in image.ravel().tolist()])
         # A value halfway between two whole ones may be rounded either way.
         assert np.abs(row.ravel() - slow.clip(0, 255)).max() < 0.5 + 1e-3
@@ -48,8 +48,8 @@ def test_noise_matches_a_loop_over_values(name: str, shape: tuple[int, ...]) -> 
 def test_impulses_match_a_loop_over_values() -> None:
     images = batch(3, 9, 13)
     draws = drawn_for(images)
-    made = noise.impulse(images, 0.3, draws)
-    for image, row, rng in zip(images, made, draws.generators(), strict=True):
+    noisy = noise.impulse(images, 0.3, draws)
+    for image, row, rng in zip(images, noisy, draws.generators(), strict=True):
         for old, new in zip(image.ravel().tolist(), row.ravel().tolist(), strict=True):
             u = rng.random(dtype=np.float32)
             assert new == (old if u >= 0.3 else 0 if u < 0.15 else 255)
@@ -57,38 +57,38 @@ def test_impulses_match_a_loop_over_values() -> None:
 
 @pytest.mark.parametrize("deviation", [0.04, 0.11])
 def test_gaussian_noise_has_its_standard_deviation(deviation: float) -> None:
-    made = noise.gaussian(level(128), deviation, many_draws(50)).astype(float)
+    noisy = noise.gaussian(level(128), deviation, many_draws(50)).astype(float)
     sigma = 255 * deviation
-    assert abs(made.mean() - 128) < 5 * sigma / math.sqrt(made.size)
+    assert abs(noisy.mean() - 128) < 5 * sigma / math.sqrt(noisy.size)
     # Rounding adds a variance of 1/12.
     expected = math.sqrt(sigma**2 + 1 / 12)
-    assert abs(made.std() - expected) < 5 * expected / math.sqrt(2 * made.size)
+    assert abs(noisy.std() - expected) < 5 * expected / math.sqrt(2 * noisy.size)
 
 
 def test_shot_noise_has_a_variance_proportional_to_the_mean() -> None:
     photons = 51  # grains of 5 each: nothing is lost by rounding
     for value in (10, 40, 80, 120):
-        made = noise.shot(level(value), photons, many_draws(50)).astype(float)
+        noisy = noise.shot(level(value), photons, many_draws(50)).astype(float)
         variance = 255 * value / photons
-        assert abs(made.mean() - value) < 5 * math.sqrt(variance / made.size)
+        assert abs(noisy.mean() - value) < 5 * math.sqrt(variance / noisy.size)
         # The fourth moment of a Poisson count: the variance's own error is √(2 + 1/λ) as large.
-        error = math.sqrt((2 + 255 / (photons * value)) / made.size)
-        assert abs(made.var() / variance - 1) < 5 * error
+        error = math.sqrt((2 + 255 / (photons * value)) / noisy.size)
+        assert abs(noisy.var() / variance - 1) < 5 * error
 
 
 def test_shot_noise_is_discrete_and_keeps_black() -> None:
-    made = noise.shot(level(100), 5, many_draws(50))
-    assert set(np.unique(made).tolist()) == {0, 51, 102, 153, 204, 255}
+    noisy = noise.shot(level(100), 5, many_draws(50))
+    assert set(np.unique(noisy).tolist()) == {0, 51, 102, 153, 204, 255}
     assert not noise.shot(level(0), 5, many_draws(50)).any()
 
 
 def test_impulse_fraction_matches_and_half_are_white() -> None:
     share = 0.12
-    made = noise.impulse(level(77), share, many_draws(50))
+    noisy = noise.impulse(level(77), share, many_draws(50))
     for value in (0, 255):
-        error = math.sqrt(share / 2 * (1 - share / 2) / made.size)
-        assert abs((made == value).mean() - share / 2) < 5 * error
-    assert set(np.unique(made).tolist()) == {0, 77, 255}
+        error = math.sqrt(share / 2 * (1 - share / 2) / noisy.size)
+        assert abs((noisy == value).mean() - share / 2) < 5 * error
+    assert set(np.unique(noisy).tolist()) == {0, 77, 255}
 
 
 def test_larger_impulse_fractions_include_smaller_ones() -> None:
@@ -104,15 +104,15 @@ def test_impulses_are_independent_per_channel() -> None:
 
 def test_speckle_grows_with_the_value() -> None:
     for value in (0, 40, 100):
-        made = noise.speckle(level(value), 0.2, many_draws(50)).astype(float)
+        noisy = noise.speckle(level(value), 0.2, many_draws(50)).astype(float)
         expected = math.sqrt((0.2 * value) ** 2 + (1 / 12 if value else 0))
-        assert abs(made.std() - expected) <= 5 * expected / math.sqrt(2 * made.size)
+        assert abs(noisy.std() - expected) <= 5 * expected / math.sqrt(2 * noisy.size)
 
 
 def smooth_twin(draws: RowStreams, height: int, width: int, cells: int) -> Floats:
     """Interpolate every pixel between its four corners, for square images."""
     knots = draws.uniforms((cells + 1) ** 2).reshape(-1, cells + 1, cells + 1)
-    made = np.empty((len(draws), height, width))
+    noisy = np.empty((len(draws), height, width))
     for i in range(height):
         for j in range(width):
             y, x = (i + 0.5) * cells / height, (j + 0.5) * cells / width
@@ -120,21 +120,21 @@ def smooth_twin(draws: RowStreams, height: int, width: int, cells: int) -> Float
             down, right = (3 * t**2 - 2 * t**3 for t in (y - top, x - left))
             upper = knots[:, top, left] * (1 - right) + knots[:, top, left + 1] * right
             lower = knots[:, top + 1, left] * (1 - right) + knots[:, top + 1, left + 1] * right
-            made[:, i, j] = upper * (1 - down) + lower * down
-    return made
+            noisy[:, i, j] = upper * (1 - down) + lower * down
+    return noisy
 
 
 @pytest.mark.parametrize("cells", [1, 3, 8, 20])
 @pytest.mark.parametrize("side", [1, 8, 15])
 def test_smooth_noise_matches_a_loop_over_pixels(cells: int, side: int) -> None:
     draws = many_draws(4)
-    made = noise.smooth_noise(draws, (side, side), cells=cells)
-    assert made.shape == (4, side, side)
-    assert np.allclose(made, smooth_twin(draws, side, side, cells), atol=1e-4)
+    noisy = noise.smooth_noise(draws, (side, side), cells=cells)
+    assert noisy.shape == (4, side, side)
+    assert np.allclose(noisy, smooth_twin(draws, side, side, cells), atol=1e-4)
 
 
 def test_cells_are_square_in_wide_images() -> None:
-    made = noise.smooth_noise(many_draws(200), (8, 40), cells=2)
-    # Four pixels a cell either way, so that neighbors are as alike down as across.
-    across, down = (np.abs(np.diff(made, axis=axis)).mean() for axis in (2, 1))
+    noisy = noise.smooth_noise(many_draws(200), (8, 40), cells=2)
+    # Four pixels per cell in both directions, so neighbors are equally similar in both.
+    across, down = (np.abs(np.diff(noisy, axis=axis)).mean() for axis in (2, 1))
     assert abs(across / down - 1) < 0.1

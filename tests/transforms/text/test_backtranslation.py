@@ -20,10 +20,10 @@ class Shouting:
     """Translator to upper case that records its inputs."""
 
     def __init__(self) -> None:
-        self.given: list[str] = []
+        self.received: list[str] = []
 
     def __call__(self, texts: list[str]) -> list[str]:
-        self.given += texts
+        self.received += texts
         return [text.upper() for text in texts]
 
 
@@ -41,8 +41,8 @@ def test_distinct_sentences_are_translated_once() -> None:
     transform = BackTranslation(translator=shouting)
     for number in range(1, 9):
         transform.apply([TEXT, TEXT], draws_for([TEXT, TEXT], number))
-    assert len(shouting.given) == len(set(shouting.given))
-    assert set(shouting.given) == set(split_sentences(TEXT)[0::2])
+    assert len(shouting.received) == len(set(shouting.received))
+    assert set(shouting.received) == set(split_sentences(TEXT)[0::2])
 
 
 def test_cache_is_bounded_and_does_not_change_results(monkeypatch: pytest.MonkeyPatch) -> None:

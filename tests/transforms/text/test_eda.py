@@ -117,7 +117,7 @@ def test_insertion_uses_synonyms_or_words_of_the_text() -> None:
 def test_missing_wordnet_warns_once_and_omits_synonyms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(eda, "find_wordnet", lambda given: None)
+    monkeypatch.setattr(eda, "find_wordnet", lambda folder: None)
     eda._warn_without_wordnet.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -67,11 +67,11 @@ def test_sampling_matches_a_loop_without_a_cache(pair: Marian) -> None:
     sentences, warmth = ["the cat runs .", "a dog"], np.array([0.9, 0.4])
     result = module._sample_translations(pair.forward, sentences, warmth, uniforms)
     for row, sentence in enumerate(sentences):
-        given = tokenizer(sentence, return_tensors="pt")
+        encoding = tokenizer(sentence, return_tensors="pt")
         ids: list[int] = [model.config.decoder_start_token_id]
-        for step in range(2 * given["input_ids"].shape[1] + 10):
+        for step in range(2 * encoding["input_ids"].shape[1] + 10):
             with torch.no_grad():
-                out = model(**given, decoder_input_ids=torch.tensor([ids]), use_cache=False)
+                out = model(**encoding, decoder_input_ids=torch.tensor([ids]), use_cache=False)
             scores = out.logits[0, -1].double().numpy()
             scores[1] = -np.inf
             probs = np.exp(scores / warmth[row] - (scores / warmth[row]).max())

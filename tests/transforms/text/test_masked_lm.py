@@ -61,10 +61,10 @@ def test_special_tokens_are_never_sampled(folder: Path) -> None:
     }
     assert proposed == set(WORDS)
     scores = np.log(np.arange(1.0, len(model.allowed_tokens) + 1))
-    kept = np.where(model.allowed_tokens, np.exp(scores), 0.0)
+    weights = np.where(model.allowed_tokens, np.exp(scores), 0.0)
     grid = (np.arange(20_000) + 0.5) / 20_000
-    drawn = np.bincount([model._sample_token(scores, u) for u in grid], minlength=len(kept))
-    np.testing.assert_allclose(drawn / len(grid), kept / kept.sum(), atol=1e-3)
+    drawn = np.bincount([model._sample_token(scores, u) for u in grid], minlength=len(weights))
+    np.testing.assert_allclose(drawn / len(grid), weights / weights.sum(), atol=1e-3)
 
 
 def test_other_tokens_stay_byte_for_byte(folder: Path) -> None:

@@ -68,9 +68,9 @@ def test_probabilities_match_the_formula() -> None:
         (GAP_TOKEN, GAP_TOKEN),
     ]:
         expected = [slow_probability(texts, word, left, right) for word in result.words]
-        given = [result.probability(word, between=(left, right)) for word in result.words]
-        np.testing.assert_allclose(given, expected)
-        assert sum(given) == pytest.approx(1.0)
+        actual = [result.probability(word, between=(left, right)) for word in result.words]
+        np.testing.assert_allclose(actual, expected)
+        assert sum(actual) == pytest.approx(1.0)
 
 
 def test_word_frequencies_match_the_probabilities() -> None:

@@ -54,15 +54,15 @@ def test_sentences_end_at_stops_quotes_and_line_breaks() -> None:
 
 
 def test_sides_of_a_pair_have_separate_streams() -> None:
-    seen: list[str] = []
+    namespaces: list[str] = []
 
     def change(texts: list[str], draws: RowStreams) -> list[str]:
-        seen.append(draws.namespace)
+        namespaces.append(draws.namespace)
         return [text.upper() for text in texts]
 
     pairs = [("a", "b"), ("c", "d")]
     assert map_texts(change, pairs, draws_for(pairs), magnitude=0.5) == [("A", "B"), ("C", "D")]
-    assert seen == ["/left", "/right"]
+    assert namespaces == ["/left", "/right"]
     assert list(iter_texts(pairs)) == ["a", "b", "c", "d"]
 
 
