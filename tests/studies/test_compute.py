@@ -20,7 +20,7 @@ from oodometer.studies.plan import StudyEvaluation, plan_study
 from oodometer.studies.store import Store
 from tests.support import study_tasks, tiny_pool
 
-# Those that look into a network, and those that do not.
+# Measures that need the network, and measures that do not.
 INNER: list[Any] = [
     "mmd-mean-cov",
     "jacobian-diff",
@@ -44,7 +44,7 @@ SPEC: dict[str, Any] = {
 
 
 class Ran:
-    """A study that was run, with its values by evaluation and name."""
+    """A finished study with its values by evaluation and name."""
 
     def __init__(self, study: Study, folder: Path) -> None:
         assert not run(study, folder).failed
@@ -54,7 +54,7 @@ class Ran:
         self.rows = {(f"{r['model']} on {r['tested_on']}", r["measure"]): r for r in rows}
 
     def sides(self, each: StudyEvaluation) -> tuple[Model, dict[str, Dataset], Dataset]:
-        """The model, its source by domain, and its target."""
+        """Return the model, its source by domain, and its target."""
         source = {unit.rows.domain.name: unit.rows.dataset() for unit in each.sources}
         return each.unit.model.load(), source, each.unit.rows.dataset()
 
@@ -100,13 +100,13 @@ def test_estimates_equal_those_of_estimate(networks: Ran) -> None:
         second = predictions_of(each.other_model.model.load(), target)
         for temperature, end in (("fit", ""), (None, " (pre-T)")):
             for name in SPEC["estimators"]:
-                wanted: Any = temperature
+                expected: Any = temperature
                 found = oodometer.estimate(
                     known,
                     predictions_of(model, target),
                     other_models=second,
                     methods=[name],
-                    temperature=wanted,
+                    temperature=expected,
                     seed=5,
                 )
                 networks.check(each, f"{name}{end}", found.estimates[0])
@@ -132,7 +132,7 @@ def test_measures_equal_those_of_measure(networks: Ran) -> None:
         row = networks.rows[each.name, "h-divergence-ms"]
         assert (row["value"] is not None) == several
         assert ("source domains" in (row["reason"] or "")) != several
-        # What needs the training data is given them.
+        # Measures of the training data receive them.
         assert networks.rows[each.name, "sharpness"]["value"] is not None
 
 

@@ -37,7 +37,7 @@ def lines(log: Path) -> list[str]:
 
 
 def committed(folder: Path) -> set[str]:
-    """What is in the store, as the log has it."""
+    """Return the content of the store in the format of the log."""
     if not (folder / STORE_FILE).exists():
         return set()
     with Store.open(folder) as store:
@@ -46,7 +46,7 @@ def committed(folder: Path) -> set[str]:
 
 
 def started(folder: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
-    """A run in another process, which has begun to do something."""
+    """Start a run in another process and wait until it has begun."""
     before = len(lines(log))
     command = [sys.executable, "-m", "tests.support.study_tasks", str(folder), str(workers)]
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, study_tasks.LOG: str(log)})

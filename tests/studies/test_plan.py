@@ -67,8 +67,8 @@ def test_stored_results_are_not_pending(plan: StudyPlan) -> None:
     gone = keys[5]
     (left,) = plan.pending(set(keys) - {gone})
     assert left.unit.key_pair == (gone.model, gone.dataset)
-    (wanted,) = left.requests
-    assert gone.measure in wanted.names
+    (expected,) = left.requests
+    assert gone.measure in expected.names
     assert len(plan.pending(set[ResultKey]())) == 12
 
 
@@ -81,7 +81,7 @@ def test_models_with_the_same_training_domains_share_tasks(plan: StudyPlan) -> N
     sizes = {task.rows.name: 0 for task in tasks}
     for task in tasks:
         sizes[task.rows.name] = max(sizes[task.rows.name], len(task.jobs))
-    # On 30 nobody was trained: all see the same rows.
+    # No model was trained on 30: all are tested on the same rows.
     assert sizes == {"0": 3, "30": 4, "90": 2}
 
 
@@ -93,7 +93,7 @@ def test_task_has_at_most_eight_models() -> None:
     asked = prediction_tasks(plan.evaluations, references(plan), Path("s"), 0)
     assert asked == []
     asked = prediction_tasks(plan.evaluations, {}, Path("s"), 0)
-    # On the domain, and on the source.
+    # Predictions on the domain and on the source.
     assert sorted(len(task.jobs) for task in asked) == [3, 3, 8, 8, 8, 8]
     assert not any(job.evaluation.requests for task in asked for job in task.jobs)
 
@@ -117,9 +117,9 @@ def test_missing_second_model_defers_only_its_requests(plan: StudyPlan) -> None:
     other = next(one.unit.model for one in plan.evaluations if one.unit.model != each.unit.model)
     compared = replace(each, other_model=replace(each.unit, model=other))
     known = {unit.key_pair for unit in each.required_predictions()}
-    wanted = {name for one in compared.computable(known).requests for name in one.names}
-    assert "gde" not in wanted
-    assert {"accuracy", "ac", "ni-gaussian"} < wanted
+    expected = {name for one in compared.computable(known).requests for name in one.names}
+    assert "gde" not in expected
+    assert {"accuracy", "ac", "ni-gaussian"} < expected
     both = compared.computable({*known, (other.key, each.unit.dataset_key)})
     assert both == compared
     assert compared.settings_key(next(o for o in each.requests if o.needs_other_model)).endswith(

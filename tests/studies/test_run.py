@@ -80,7 +80,7 @@ def test_stored_results_need_no_inference(tmp_path: Path) -> None:
     assert Counting.rows == 3 * 60 + 70
     run(study(**{**few, "invariance": ["gaussian"]}, estimators=["ac"]), tmp_path)
     shown = Counting.rows - (3 * 60 + 70)
-    # The examples themselves, and three draws of each.
+    # The rows themselves and three draws of each.
     assert shown == 3 * 60 * 4
     run(study(**{**few, "invariance": ["gaussian"]}, estimators=["ac"]), tmp_path)
     assert Counting.rows - (3 * 60 + 70) == shown
@@ -99,10 +99,10 @@ def test_extended_spec_computes_only_what_is_new(done: Path, tmp_path: Path) -> 
 
     with Store.open(tmp_path) as store:
         known = {"\t".join(key) for key in store.result_keys()}
-        said = {"\t".join(("said", *pair)) for pair in store.prediction_references()}
+        stored_predictions = {"\t".join(("said", *pair)) for pair in store.prediction_references()}
     ran = run(study(), tmp_path, work=noting)
     assert (ran.before, ran.done) == (0, 12)
-    assert not set(seen) & (known | said)
+    assert not set(seen) & (known | stored_predictions)
     assert export_rows(tmp_path) == export_rows(done)
 
 
@@ -141,7 +141,7 @@ def test_values_do_not_depend_on_order_or_other_models(done: Path, tmp_path: Pat
     turned = study(models=study_tasks.BALLS[::-1], domains=["90", "30", "0"])
     run(turned, tmp_path, runner=backwards)
     assert export_rows(tmp_path) == export_rows(done)
-    # One at a time, where there were several in a task.
+    # One model per task, where there were several.
     for one in study_tasks.BALLS:
         run(study(models=[one]), tmp_path / "alone")
     assert export_rows(tmp_path / "alone") == export_rows(done)
@@ -167,7 +167,7 @@ def test_pool_with_a_broken_model(tmp_path: Path) -> None:
     weights.write_bytes(content[:50])
     ran = run(opened, tmp_path / "study")
     assert (ran.total, ran.left_out, ran.untrained) == (8, 4, 0)
-    # The model itself, and gde of its twin, whose second model it is.
+    # The model itself, and gde of the model whose second model it is.
     twin = opened.available_models().other_models()[broken.key]
     assert set(ran.failed) == {f"{one.name} on {d}" for one in (broken, twin) for d in ("0", "30")}
     assert "weights.safetensors of the model" in ran.failed[f"{broken.name} on 0"]
@@ -202,7 +202,7 @@ def test_broken_model_does_not_affect_others(done: Path, tmp_path: Path) -> None
         name: ran.failed.get(f"{name} on 90", "")
         for name in ("broken", "three_classes", "gone", "half")
     }
-    # What came of the user's function is quoted as it is, in one line.
+    # The message of the user's function is quoted in one line.
     assert "out of order" in reasons["broken"]
     assert "has 3 classes, and '90' has 2" in reasons["three_classes"]
     assert "There is no module 'tests.studies.nothing'" in reasons["gone"]

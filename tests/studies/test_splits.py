@@ -34,7 +34,7 @@ def contents(some: DomainRows) -> set[bytes]:
 
 
 def sizes_of(some: DomainRows) -> int:
-    """How many rows there are; an error counts as none."""
+    """Return the numbers of rows; 0 for an error."""
     try:
         return len(some.dataset())
     except InputError:
@@ -93,7 +93,7 @@ def test_max_rows_are_chosen_by_content() -> None:
 
 
 def image_group(folder: Path) -> DomainGroup:
-    """A domain of images, and two that are made of it: its negatives, and one of other images."""
+    """Return a domain of images, its negatives, and a domain of other images."""
     rng = np.random.default_rng(0)
     for name in ("base", "other"):
         images = rng.integers(0, 255, size=(120, 8, 8), dtype=np.uint8)

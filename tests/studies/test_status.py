@@ -20,7 +20,7 @@ def test_status_counts_by_training_domains_and_architecture(tmp_path: Path) -> N
     assert not (tmp_path / "none").exists()
     run(every, tmp_path, limit=8)
     found = status(every, tmp_path)
-    # Those of one training come first; what the bad one makes of its source stops it everywhere.
+    # Models of one training domain come first; the broken one fails on its source.
     assert set(found.rows) == {
         StudyStatusRow(("0",), "ball", 2, 6, 0, 0),
         StudyStatusRow(("0",), "stone", 1, 0, 3, 0),

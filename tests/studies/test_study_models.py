@@ -21,7 +21,7 @@ from tests.support.training_tasks import SPEC, fake_model
 
 @pytest.fixture
 def pool(tmp_path: Path) -> Pool:
-    """Forty recipes, ten of them not trained; of those with a batch of 8 all converged."""
+    """Return a pool of forty configurations, ten not trained; those with a batch of 8 converged."""
     spec = PoolSpec.open(SPEC)
     for recipe in spec.recipes()[10:]:
         checkpoint.save(tmp_path / "pool", fake_model(recipe))
@@ -49,8 +49,8 @@ def test_models_that_did_not_converge_are_counted_and_skipped(pool: Pool) -> Non
 
 def test_pool_without_converged_models_is_reported(pool: Pool) -> None:
     for folder in checkpoint.finished_models(pool.folder).values():
-        told = json.loads((folder / "result.json").read_text())
-        (folder / "result.json").write_text(json.dumps({**told, "converged": False}))
+        content = json.loads((folder / "result.json").read_text())
+        (folder / "result.json").write_text(json.dumps({**content, "converged": False}))
     with pytest.raises(
         InputError, match=r"None of the 30 models converged\. Set converged = false"
     ):
@@ -62,8 +62,8 @@ def test_retrained_model_has_another_key(pool: Pool) -> None:
     assert len(set(before.values())) == len(before)
     name = next(iter(before))
     path = pool.folder / name / "result.json"
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps({**told, "facts": {"seconds": 3.0}}))
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "facts": {"seconds": 3.0}}))
     after = {one.name: one.key for one in members(pool).models}
     assert {one for one in before if before[one] != after[one]} == {name}
 

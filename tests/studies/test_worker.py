@@ -26,7 +26,7 @@ def turned(points: Array) -> Array:
 
 
 class Company:
-    """Items that fail together if one of them is bad."""
+    """Work that fails for all items if one of them is bad."""
 
     def __init__(self, bad: object = None, error: type[Exception] = ValueError) -> None:
         self.bad, self.error = bad, error

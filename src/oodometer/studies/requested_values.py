@@ -50,7 +50,7 @@ class RequestedValue:
 
     @property
     def needs_only_predictions(self) -> bool:
-        """Whether stored predictions suffice and the model is not needed."""
+        """Return whether stored predictions suffice without the model."""
         if self.family in ("metric", "measure"):
             return set(self.component.needs) <= set(NEEDS_MET_BY_PREDICTIONS)
         return self.family != "invariance"
@@ -145,7 +145,7 @@ def _select_members(names: Any, member_type: Any, family: Any) -> list[Any]:
 
 
 class TransformKeys(StrictModel):
-    """Keys of a transform beside its own settings."""
+    """Keys of a transform in addition to its own settings."""
 
     transform: str | Transform = PydanticField(
         description="the name of a transform or a transform object"

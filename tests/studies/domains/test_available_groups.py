@@ -10,7 +10,7 @@ import pytest
 from oodometer.studies.domains.group import get
 from tests.support.research_data import require_data
 
-# Group, file, domain, rows to train on, rows to test on.
+# Group, file, domain, training rows, test rows.
 FOUND = [
     ("ci10", "cifar/cifar10_jpeg.npz", "cifar-10-jpeg", 20_000, 10_000),
     ("ci10", "cifar/tinyimagenet_as_cifar10.npz", "tiny-imagenet", 4797, 503),
@@ -20,7 +20,7 @@ FOUND = [
     ("sentiment", "text/fdu_mtl_16domain_sentiment.parquet", "books", 1600, 400),
     ("sentiment", "text/fdu_mtl_16domain_sentiment.parquet", "software", 1515, 400),
 ]
-# Those of which a share is held out: rows in all.
+# Groups with a held-out fraction: total rows.
 SHARED = [
     ("numbers", "digits/street_digits.npz", "street", 446),
     ("pacs", "pacs/pacs32.npz", "photo", 1670),

@@ -19,7 +19,7 @@ def pictures(seed: int, n: int = 2) -> Array:
 
 
 def batch(images: Array, labels: list[list[int]]) -> bytes:
-    """Row by row: the label bytes, all of red, all of green, all of blue."""
+    """Return the bytes of a batch: per row the label, then red, green and blue."""
     rows = b""
     for image, label in zip(images, labels, strict=True):
         rows += bytes(label) + b"".join(image[:, :, color].tobytes() for color in range(3))

@@ -187,7 +187,7 @@ def test_first_available_source_is_read(tmp_path: Path) -> None:
     folder(tmp_path / "a", 0, 30)
     assert group.domain("a", "train").take(slice(1)).shape == (1, 6, 6, 3)
     np.savez(tmp_path / "a.npz", x=np.zeros((9, 4, 4), dtype=np.uint8), y=np.zeros(9))
-    # Equal rows fall on one side.
+    # Equal rows are in the same split.
     side = "test" if group.domain("a", "test").take(slice(1)).shape == (1, 4, 4) else "train"
     assert len(group.domain("a", side)) == 9  # type: ignore[arg-type]
 

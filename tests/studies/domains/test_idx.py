@@ -15,7 +15,7 @@ from oodometer.studies.domains.idx import IDX_DTYPES, IdxReader, read_idx
 
 
 def idx(array: Array) -> bytes:
-    """The bytes of an IDX file, value by value, as its description says."""
+    """Return the bytes of an IDX file by its definition, value by value."""
     code = next(code for code, name in IDX_DTYPES.items() if np.dtype(name) == array.dtype.newbyteorder(">"))  # fmt: skip
     letter = {0x08: "B", 0x09: "b", 0x0B: "h", 0x0C: "i", 0x0D: "f", 0x0E: "d"}[code]
     sizes = b"".join(struct.pack(">I", n) for n in array.shape)

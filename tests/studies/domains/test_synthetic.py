@@ -47,7 +47,7 @@ def test_tinted_images_are_grey_times_colour() -> None:
             [[[round(pixel * part / 255) for part in color] for pixel in row] for row in grey.tolist()]
             for color in PALETTE
         ]  # fmt: skip
-        # A half may be rounded either way.
+        # Halves may be rounded up or down.
         assert min(np.abs(image.astype(int) - twin).max() for twin in twins) <= 1
 
 
@@ -123,7 +123,7 @@ def test_images_of_the_right_shape_are_unchanged() -> None:
 
 
 class Darker:
-    """A change of one's own."""
+    """A user's own derivation."""
 
     name = "darker"
 

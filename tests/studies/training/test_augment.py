@@ -20,7 +20,7 @@ def draws(n: int, seed: int = 0) -> RowStreams:
 
 
 def naive_augmix(member: AugMix, images: Array, drawn: RowStreams) -> Array:
-    """(1 − m) x + m Σ wᵢ chainᵢ(x), one image after the other, in doubles."""
+    """Return (1 − m) x + m Σ wᵢ chainᵢ(x), image by image, in double precision."""
     plan, rows = member.draw_plan(drawn), []
     for row, image in enumerate(images):
         mix = np.zeros(image.shape)
@@ -43,7 +43,7 @@ def test_augmix_passes_the_conformance_check() -> None:
 def test_augmix_matches_the_formula(magnitude: float) -> None:
     images, member = toy_inputs("images", n=30), AugMix(magnitude)
     found = member.apply(images, draws(30))
-    # Single precision may round a half the other way.
+    # Single precision may round halves differently.
     assert np.abs(found - naive_augmix(member, images, draws(30))).max() < 0.501
 
 

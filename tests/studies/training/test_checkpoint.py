@@ -66,9 +66,9 @@ def test_loaded_model_equals_the_trained_one(name: str, tmp_path: Path) -> None:
     assert model.name == one.id
     data = where.domain("one", "train")
     check_model(model, data.take(slice(0, 8)))
-    said = model.classify(data.take(slice(None)))
-    assert said.class_names == where.classes
-    assert (said.classes == data.labels).mean() == trained.facts["accuracy"]
+    predictions = model.classify(data.take(slice(None)))
+    assert predictions.class_names == where.classes
+    assert (predictions.classes == data.labels).mean() == trained.facts["accuracy"]
     for weight, (part, kept) in zip(
         trained.weights.values(), model.module.state_dict().items(), strict=True
     ):

@@ -31,7 +31,7 @@ def lines(log: Path) -> list[str]:
 
 
 def started(pool: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
-    """A run in another process, which has begun to train something."""
+    """Start a run in another process and wait until it trains."""
     before = len(lines(log))
     command = [sys.executable, "-m", "tests.support.training_tasks", str(pool), str(workers)]
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, training_tasks.LOG: str(log)})
@@ -58,12 +58,12 @@ def test_run_killed_at_random_times_resumes_without_repeating(workers: int, tmp_
     assert not saved & set(lines(log)[began:])
     training_tasks.assert_pool_complete(pool, SPEC)
     assert set(lines(log)) == set(IDS)
-    # Only what was being trained, or saved, when the kill came was trained again.
+    # Only models in training or being saved at the kill are trained again.
     assert len(lines(log)) <= len(IDS) + kills * 2 * max(1, workers)
 
 
 def check_deaths(runner: Runner, pool: Path, log: Path) -> None:
-    """Four models kill the worker that has them first, and are trained elsewhere."""
+    """Four models kill their first worker and are trained by another."""
     fatal = [one.id for one in SPEC.recipes() if one.epochs == 7 and one.batch == 8]
     ran = run(SPEC, pool, runner=runner, work=training_tasks.kill_worker_once)
     assert (len(fatal), ran.failed, ran.remaining) == (4, {}, 0)

@@ -26,7 +26,7 @@ CASES = {
 
 
 def naive_loop(one: TrainingConfig, where: Any) -> dict[str, Any]:
-    """All of the network at every step, in evaluation mode, for there is no dropout."""
+    """Train with the whole network in evaluation mode at every step; there is no dropout."""
     material = load_training_set(one, where)
     sample = draw_sample(material, one)
     with seeded_torch(one.seed):
@@ -50,12 +50,12 @@ def naive_loop(one: TrainingConfig, where: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_head_training_matches_the_plain_loop(name: str) -> None:
     one, where = CASES[name]
-    found, wanted = (
+    found, expected = (
         train(replace(one, few_shot=10), where),
         naive_loop(replace(one, few_shot=10), where),
     )
-    assert found.weights.keys() == wanted.keys()
-    for part, weight in wanted.items():
+    assert found.weights.keys() == expected.keys()
+    for part, weight in expected.items():
         assert np.allclose(found.weights[part], weight, atol=1e-5), part
 
 

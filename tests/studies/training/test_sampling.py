@@ -26,7 +26,7 @@ def rows(n: int, classes: int, seed: int) -> tuple[Ints, RowHashes]:
 
 
 def naive_few_shot(labels: Ints, keys: RowHashes, count: int, seed: int) -> list[int]:
-    """The luckiest rows of every class, one class after the other."""
+    """Return the rows with the lowest priorities of every class."""
     luck = row_streams(seed, keys, "few-shot").uniforms(1)[:, 0]
     kept: list[int] = []
     for label in set(labels.tolist()):
@@ -78,7 +78,7 @@ def test_label_noise_draws_from_all_classes() -> None:
     labels, keys = np.zeros(n, dtype=np.int64), rows(n, 4, 1)[1]
     noisy = add_label_noise(labels, keys, classes=4, share=share, seed=0)
     counts = np.bincount(noisy, minlength=4) / n
-    # Each of the four classes gets a quarter of the struck rows, the right one too.
+    # Each of the four classes gets a quarter of the selected rows, including the correct one.
     assert np.abs(counts - [1 - share * 3 / 4, *[share / 4] * 3]).max() < 0.01
     everywhere = add_label_noise(labels, keys, classes=4, share=1.0, seed=0)
     assert np.abs(np.bincount(everywhere) / n - 0.25).max() < 0.01

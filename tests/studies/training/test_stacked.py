@@ -19,7 +19,7 @@ TOY, IMAGE_TOY = group(*vectors(100)), group(*images())
 
 
 def recipes(count: int = 4, **shared: Any) -> list[TrainingConfig]:
-    """Each with its own seed, rate, decay and noise."""
+    """Return configurations that differ in seed, learning rate, decay and noise."""
     return [
         recipe(seed=at, lr=0.01 * (at + 1), weight_decay=0.01 * at, label_noise=0.1 * at, **shared)
         for at in range(count)
@@ -136,7 +136,7 @@ def test_configurations_of_different_shape_are_rejected() -> None:
 
 @pytest.mark.parametrize("stop_at", [None, 1.0])
 def test_weights_are_bit_identical_in_any_stack(stop_at: float | None) -> None:
-    # Odd numbers of rows, of features and of classes: each model's would begin elsewhere in memory.
+    # Odd numbers of rows, features and classes would misalign the models in memory.
     rng = np.random.default_rng(0)
     toy = group(rng.normal(size=(101, 10)), rng.integers(0, 3, 101), classes=3)
     given = recipes(9, batch=7, epochs=6, optimizer="sgd", stop_at=stop_at)

@@ -45,7 +45,7 @@ def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
 
 
 def naive_rows(pool: Path, recipes: Sequence[TrainingConfig]) -> tuple[PoolStatusRow, ...]:
-    """One question at a time, for each of the domains."""
+    """Count the models of each domain by a plain loop."""
     rows = []
     for domains in (("0",), ("90",)):
         own = [recipe for recipe in recipes if recipe.domains == domains]

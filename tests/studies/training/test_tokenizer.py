@@ -37,7 +37,7 @@ def text_of(tokens: Tokenizer, numbers: Ints) -> str:
 
 @given(st.text(st.characters(codec="utf-8"), max_size=15))
 def test_any_text_is_decoded_exactly(text: str) -> None:
-    # A character has four bytes at most, so that 15 of them fit into 64 tokens.
+    # A character has at most four bytes, so 15 characters fit into 64 tokens.
     assert text_of(LEARNED, LEARNED.encode([text])[0]) == text
 
 
@@ -136,8 +136,8 @@ def test_folder_tokenizer_matches_transformers(folder: Path) -> None:
         transformers.AutoTokenizer.from_pretrained(folder),
     )
     shown = {"padding": "max_length", "truncation": True, "max_length": 12}
-    wanted = reader(TEXTS, **shown)["input_ids"]
-    assert np.array_equal(tokens.encode(TEXTS), wanted)
+    expected = reader(TEXTS, **shown)["input_ids"]
+    assert np.array_equal(tokens.encode(TEXTS), expected)
     both = reader([a for a, _ in PAIRS], [b for _, b in PAIRS], **shown)
     found = tokens.encode(PAIRS)
     assert np.array_equal(found[:, 0], both["input_ids"])

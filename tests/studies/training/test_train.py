@@ -37,7 +37,7 @@ def training_run(one: TrainingConfig, where: Any = TOY) -> TrainingRun:
 
 
 def naive_loop(one: TrainingConfig) -> dict[str, Array]:
-    """The weights after all epochs, by a plain loop."""
+    """Return the weights after all epochs by a plain loop."""
     lesson = training_run(one)
     module, sample, n = lesson.module, lesson.sample, len(lesson.sample.rows)
     optimizer: Any = (
@@ -129,7 +129,7 @@ def test_training_stops_at_the_first_epoch_below_the_target() -> None:
     assert not before.converged
     assert before.facts["epochs"] == epochs - 1
     assert before.facts["loss"] > 0.2
-    # No more was learned than by so many epochs without a target.
+    # The weights equal those of the same number of epochs without a target.
     assert same(found, train(replace(one, epochs=epochs, stop_at=None), TOY))
 
 
@@ -195,10 +195,10 @@ def test_adam_constants_by_kind() -> None:
 
 
 def test_progress_is_reported_and_waiting_is_a_fraction() -> None:
-    told: list[tuple[int, int, str]] = []
+    reports: list[tuple[int, int, str]] = []
     one = recipe("small-cnn", settings={"width": 4}, augment="randaugment", stop_at=None)
-    found = train(one, IMAGE_TOY, progress=lambda *words: told.append(words))
-    assert told == [(epoch, 3, f"training {one.id}") for epoch in (1, 2, 3)]
+    found = train(one, IMAGE_TOY, progress=lambda *words: reports.append(words))
+    assert reports == [(epoch, 3, f"training {one.id}") for epoch in (1, 2, 3)]
     assert 0 <= found.facts["data_wait"] <= 1
     assert found.facts["seconds"] > 0
 

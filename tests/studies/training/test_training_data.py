@@ -76,7 +76,7 @@ def test_label_noise_is_in_the_sample_and_in_the_facts() -> None:
     found = draw_sample(material, one)
     changed = (found.labels != material.labels).mean()
     assert found.facts["labels_changed"] == changed
-    # Half of the labels are drawn anew, and half of these fall on the other of two classes.
+    # Half of the labels are redrawn, and half of these get the other of two classes.
     assert 0.18 < changed < 0.32
 
 

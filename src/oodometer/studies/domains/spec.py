@@ -79,7 +79,7 @@ class GroupKeys(StrictModel):
 
 
 class FilesKeys(StrictModel):
-    """Keys of a domain that is read from files, beside the settings of its reader."""
+    """Keys of a domain that is read from files, in addition to the settings of its reader."""
 
     reader: str
     test: Any = None
@@ -88,7 +88,7 @@ class FilesKeys(StrictModel):
 
 
 class DerivedKeys(StrictModel):
-    """Keys of a domain derived from another, beside the settings of the derivation."""
+    """Keys of a domain derived from another, in addition to the settings of the derivation."""
 
     of: str
     change: str

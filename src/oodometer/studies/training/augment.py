@@ -55,7 +55,7 @@ AUGMIX_OPERATIONS: tuple[AugMixOperation, ...] = (
 class AugMixPlan(NamedTuple):
     """Random draws of every row.
 
-    mix_share         m, the weight of the mixed chains beside the original image, (n,)
+    mix_share         m, the weight of the mixed chains relative to the original image, (n,)
     weights           weights of the chains, (n, chains)
     lengths           number of operations per chain, (n, chains)
     operation_index   operations, (n, chains, longest); `amounts` has the same shape
@@ -81,7 +81,9 @@ class AugMix(Transform):
     name: ClassVar[str] = "augmix"
     label: ClassVar[str] = "AugMix"
     kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
-    assumes: ClassVar[str] = "tilt, place and tones may change a little: photographs, mostly"
+    assumes: ClassVar[str] = (
+        "small changes of tilt, position and tone keep the label, as in most photographs"
+    )
 
     def __post_init__(self) -> None:
         check_magnitude(self, MAX_MAGNITUDE)

@@ -58,7 +58,7 @@ from oodometer.studies.training import architectures
 from oodometer.studies.training.config import TrainingConfig
 
 BUILT_IN_FOLDER = Path(__file__).parent / "grids"
-# A pool with more models is taken for a mistake, such as one list too many.
+# A pool with more models is rejected as a likely mistake, such as one list too many.
 MAX_MODELS = 100_000
 SETTING_PREFIX = "settings."
 # TOML has no null: None is written so.
@@ -193,7 +193,7 @@ def _check_bounds(key: str, name: str, values: Any) -> None:
 
 
 class SweepKeys(StrictModel):
-    """Keys of a random search beside those of training configurations."""
+    """Keys of a random search in addition to those of training configurations."""
 
     count: PositiveInt
     seed: int = 0

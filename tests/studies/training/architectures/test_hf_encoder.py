@@ -37,11 +37,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def literal(folder: Path, module: Any, rows: list[Any], pooling: str) -> Array:
-    """Row by row without padding."""
+    """Return the logits row by row without padding."""
     reader = transformers.AutoTokenizer.from_pretrained(folder)
     body, found = transformers.AutoModel.from_pretrained(folder).eval(), []
     for row in rows:
-        # In lists, for a lone empty second text would be taken for none.
+        # In lists, because a single empty second text would be ignored.
         sides = [[row]] if isinstance(row, str) else [[side] for side in row]
         shown = reader(*sides, truncation=True, max_length=LENGTH, return_tensors="pt")
         with torch.no_grad():
@@ -58,22 +58,22 @@ def test_network_is_the_pretrained_encoder_with_a_linear_layer(
     encoder = HuggingFaceEncoder(str(folder), pooling=pooling, length=LENGTH)
     tokens, module = encoder.tokens(rows), encoder.build(shape(kind)).eval()
     numbers = tokens.encode(rows)
-    wanted = literal(folder, module, rows, pooling)
+    expected = literal(folder, module, rows, pooling)
     for given in (numbers, tokens.trim_padding(numbers)):
         found = module(torch.from_numpy(given)).detach().numpy()
-        assert np.allclose(found, wanted, atol=1e-4)
-    assert len({tuple(row) for row in wanted.round(3)}) == len(TEXTS)
+        assert np.allclose(found, expected, atol=1e-4)
+    assert len({tuple(row) for row in expected.round(3)}) == len(TEXTS)
 
 
 def test_model_passes_the_conformance_check(folder: Path) -> None:
     encoder = HuggingFaceEncoder(str(folder), length=LENGTH)
     model = TorchModel(encoder.build(shape()), prepare=encoder.tokens([]).encode)
     check_model(model, TEXTS)
-    said, features = model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
+    predictions, features = model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
     head = model.module.head
     logits = features @ head.weight.detach().numpy().T + head.bias.detach().numpy()
     assert features.shape == (len(TEXTS), 16)
-    assert np.allclose(np.asarray(said.scores), logits, atol=1e-4)
+    assert np.allclose(np.asarray(predictions.scores), logits, atol=1e-4)
 
 
 def test_head_can_be_trained_alone(folder: Path) -> None:

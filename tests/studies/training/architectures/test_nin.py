@@ -29,5 +29,5 @@ def test_pooling_before_the_linear_layer_equals_convolution_before_pooling() -> 
     module, images = NiN(8).build(IMAGES).eval(), torch.rand(4, 3, 16, 16)
     body, head = module[:-4], module[-1]
     as_in_the_paper = torch.nn.functional.conv2d(body(images), head.weight[..., None, None])
-    wanted = as_in_the_paper.mean(dim=(2, 3)) + head.bias
-    assert torch.allclose(module(images), wanted, atol=1e-5)
+    expected = as_in_the_paper.mean(dim=(2, 3)) + head.bias
+    assert torch.allclose(module(images), expected, atol=1e-5)

@@ -17,7 +17,7 @@ def test_parameter_count(batch_norm: bool) -> None:
     module = ResNet(4, depth=2, batch_norm=batch_norm).build(IMAGES)
     first, second, third = 4 * (4 * 4), 4 * 8 + 3 * 8 * 8, 8 * 16 + 3 * 16 * 16
     weights = 9 * (3 * 4 + first + second + third) + 4 * 8 + 8 * 16
-    # Each of the convolutions has a bias a channel, or a norm's two numbers.
+    # Each convolution has one bias per channel, or two parameters of its norm.
     channels = 4 + 4 * 4 + 5 * 8 + 5 * 16
     linear = 16 * 3 + 3
     found = sum(part.numel() for part in module.parameters())
@@ -39,12 +39,12 @@ def test_shortcuts_of_later_stages_have_stride_two() -> None:
     assert len(blocks) == 2
     for block, side in zip(blocks, (7, 16), strict=True):
         (layer,) = block.kept
-        # A stride of 2 in the layer itself has killed the process, with so few channels.
+        # Stride 2 in the layer itself crashes the process with so few channels.
         assert (layer.kernel_size, layer.stride) == ((1, 1), (1, 1))
         inputs = torch.randn(3, layer.in_channels, side, side)
         kept = torch.nn.functional.conv2d(inputs, layer.weight, layer.bias, stride=2)
-        wanted = (kept + block.change(inputs)).relu()
-        assert torch.allclose(block(inputs), wanted, atol=1e-6)
+        expected = (kept + block.change(inputs)).relu()
+        assert torch.allclose(block(inputs), expected, atol=1e-6)
 
 
 def test_narrow_networks_train_on_channels_last_images() -> None:
@@ -73,11 +73,11 @@ def test_block_adds_its_input() -> None:
 
 def test_batch_norms_are_folded_for_inference() -> None:
     module = ResNet(4).build(IMAGES)
-    for _ in range(3):  # so that the norms have seen something
+    for _ in range(3):  # update the running statistics
         module(torch.rand(8, 3, 16, 16))
     model = TorchModel(module)
     images = (torch.rand(4, 16, 16, 3) * 255).to(torch.uint8).numpy()
-    said = model.classify(images).scores
+    predictions = model.classify(images).scores
     assert model._fast is not model.module
     given = torch.from_numpy(images).permute(0, 3, 1, 2) / 255
-    assert torch.allclose(torch.as_tensor(said), module.eval()(given), atol=1e-4)
+    assert torch.allclose(torch.as_tensor(predictions), module.eval()(given), atol=1e-4)

@@ -21,7 +21,7 @@ def arrays(module: Any) -> dict[str, Array]:
 
 
 def convolved(values: Array, mask: Array, weight: Array, bias: Array) -> Array:
-    """Place by place: (length, channels) to (length, width), zero beyond both ends."""
+    """Convolve position by position: (length, channels) to (length, width), zero-padded."""
     kernel = weight.shape[2]
     found = np.zeros((len(values), len(bias)))
     for place in range(len(values)):
@@ -34,7 +34,7 @@ def convolved(values: Array, mask: Array, weight: Array, bias: Array) -> Array:
 
 
 def encoded(weights: dict[str, Array], tokens: Ints, depth: int) -> Array:
-    """One text: the maxima of three columns over time."""
+    """Return the maxima over time of three columns for one text."""
     mask, columns = (tokens != 0).astype(float), []
     for column in range(3):
         values = weights["embedding.weight"][tokens]
@@ -57,17 +57,17 @@ def test_texts_match_the_loop(depth: int) -> None:
     tiny = WORDS[0]._replace(settings={**WORDS[0].settings, "depth": depth})
     module, tokens = tiny.build().eval(), tiny.inputs()
     weights = arrays(module)
-    wanted = [classified(weights, encoded(weights, row, depth)) for row in tokens.numpy()]
-    assert np.allclose(module(tokens).detach().numpy(), wanted, atol=1e-5)
+    expected = [classified(weights, encoded(weights, row, depth)) for row in tokens.numpy()]
+    assert np.allclose(module(tokens).detach().numpy(), expected, atol=1e-5)
 
 
 def test_pairs_match_the_loop() -> None:
     module, tokens = WORDS[1].build().eval(), WORDS[1].inputs()
-    weights, wanted = arrays(module), []
+    weights, expected = arrays(module), []
     for first, second in tokens.numpy():
         a, b = encoded(weights, first, 2), encoded(weights, second, 2)
-        wanted.append(classified(weights, np.concatenate([a, b, a - b, a * b])))
-    assert np.allclose(module(tokens).detach().numpy(), wanted, atol=1e-5)
+        expected.append(classified(weights, np.concatenate([a, b, a - b, a * b])))
+    assert np.allclose(module(tokens).detach().numpy(), expected, atol=1e-5)
 
 
 def test_pair_features_are_difference_and_product() -> None:

@@ -12,7 +12,7 @@ from tests.support.tiny_architectures import IMAGES
 def test_parameter_count() -> None:
     plain, normed = (VGG(4, depth=2, batch_norm=norm).build(IMAGES) for norm in (False, True))
     weights = 9 * (3 * 4 + 4 * 4 + 4 * 8 + 8 * 8)
-    # 16 pixels a side are 4 after two halvings.
+    # A side of 16 pixels has 4 after two halvings.
     dense = (8 * 4 * 4 + 1) * 8 + (8 + 1) * 3
     assert sum(part.numel() for part in plain.parameters()) == weights + 24 + dense
     assert sum(part.numel() for part in normed.parameters()) == weights + 2 * 24 + dense

@@ -94,25 +94,25 @@ class HuggingFaceEncoder:
 def _logits(module: Any, numbers: Any, *, pad: int, pool: Callable[[Any, Any], Any]) -> Any:
     numbers, sides = (numbers[:, 0], numbers[:, 1]) if numbers.ndim == 3 else (numbers, None)
     mask = (numbers != pad).long()
-    given = {"input_ids": numbers, "attention_mask": mask}
+    inputs = {"input_ids": numbers, "attention_mask": mask}
     if sides is not None and getattr(module.body.config, "type_vocab_size", 0) > 1:
-        given["token_type_ids"] = sides
-    hidden = _hidden_states(module.body, given)
+        inputs["token_type_ids"] = sides
+    hidden = _hidden_states(module.body, inputs)
     return module.head(module.dropout(pool(hidden, mask)))
 
 
-def _hidden_states(body: Any, given: dict[str, Any]) -> Any:
+def _hidden_states(body: Any, inputs: dict[str, Any]) -> Any:
     """Return the body's outputs; those of a shared body are cached for the other heads."""
-    known: deque[Any] | None = getattr(body, "remembered", None)
+    known: deque[Any] | None = getattr(body, "cached_outputs", None)
     if known is None or torch_package().is_grad_enabled():
-        return body(**given).last_hidden_state
+        return body(**inputs).last_hidden_state
     for before, hidden in known:
-        if before.keys() == given.keys() and all(
+        if before.keys() == inputs.keys() and all(
             before[name].shape == tensor.shape and bool((before[name] == tensor).all())
-            for name, tensor in given.items()
+            for name, tensor in inputs.items()
         ):
             return hidden
-    known.append((given, body(**given).last_hidden_state))
+    known.append((inputs, body(**inputs).last_hidden_state))
     return known[-1][1]
 
 
@@ -136,7 +136,7 @@ def _hash_files(files: tuple[tuple[str, int], ...]) -> str:
 @lru_cache(maxsize=1)
 def _shared_body(place: str, dropout: float, fingerprint: str) -> Any:
     body = deepcopy(_load_body(place, dropout, fingerprint)).eval().requires_grad_(False)
-    body.remembered = deque(maxlen=MAX_CACHED_BATCHES)
+    body.cached_outputs = deque(maxlen=MAX_CACHED_BATCHES)
     return body
 
 
