@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HEAVY = ("torch", "cv2", "PIL", "onnxruntime", "transformers", "tokenizers", "safetensors", "altair",
-         "vl_convert", "dask", "distributed", "pandas", "polars", "sklearn", "scipy", "pyarrow",
+         "vl_convert", "dask", "distributed", "pandas", "polars", "pydantic", "sklearn", "scipy", "pyarrow",
          "typer", "rich", "jinja2")  # fmt: skip
 
 

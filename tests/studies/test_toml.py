@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -128,3 +130,15 @@ def test_prefix_precedes_the_message() -> None:
         prefix_errors("a.toml"),
     ):
         raise InputError("rows is wrong")
+
+
+def test_command_line_does_not_import_pydantic() -> None:
+    code = "import sys, oodometer.cli; assert 'pydantic' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_missing_pydantic_names_the_extra() -> None:
+    code = "import sys; sys.modules['pydantic'] = None; import oodometer.studies.training.spec"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingExtra: Reading domains, pools and studies needs the package" in done.stderr
+    assert "oodometer[studies]" in done.stderr

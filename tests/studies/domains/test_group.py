@@ -146,7 +146,7 @@ def test_built_in_groups_name_their_missing_files(monkeypatch: pytest.MonkeyPatc
         ({"classes": ["cat", "cow"]}, "sites/north: labels has 'dog' in row 30"),
         ({"kind": "vectors"}, "The files hold images, and the kind of the group is vectors. Set kind = 'images'"),
         ({"domains": {"north": {"reader": "folder", "path": "north", "share": 1.0}}}, "None of the 60 rows is in the split 'train'"),
-        ({"domains": {"north": {"reader": "folder", "path": "empty"}}}, "has no images"),
+        ({"domains": {"north": {"reader": "folder", "path": "empty"}}}, "have no images"),
         ({"domains": {"north": {"reader": "folder", "path": "sites.toml"}}}, "is a file; expected a folder"),
     ],
 )  # fmt: skip

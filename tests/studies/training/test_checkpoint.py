@@ -176,13 +176,13 @@ from pathlib import Path
 from oodometer.studies.training import checkpoint
 from tests.support.training_problems import untrained_model
 calls = 0
-def killed(*given):
+def killed(*arguments):
     global calls
     calls += 1
     if calls == int(sys.argv[3]):
         os._exit(9)
-    return kept(*given)
-kept = getattr(os, sys.argv[2])
+    return original(*arguments)
+original = getattr(os, sys.argv[2])
 setattr(os, sys.argv[2], killed)
 checkpoint.save(Path(sys.argv[1]), untrained_model())
 """
