@@ -12,7 +12,7 @@ from torch import nn
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.measures import available
-from oodometer.measures import distributed as measured
+from oodometer.measures import distributed as distributed_measures
 from oodometer.measures._measure import build_subject, measure
 from oodometer.measures.distributed import group_by_shared_work
 from oodometer.measures.subject import Subject
@@ -52,17 +52,17 @@ def run(runner: Runner | None, names: Any = None, **given: Any) -> dict[str, Any
 
 
 def test_scores_do_not_depend_on_task_order() -> None:
-    quick = [one.name for one in available() if not one.name.startswith(("hplus", "hdh"))]
+    quick = [entry.name for entry in available() if not entry.name.startswith(("hplus", "hdh"))]
     expected = run(None, quick)
     assert len(expected["measures"]) > 30
-    assert [one["measure"] for one in expected["skipped"]] == ["sharpness"]
+    assert [entry["measure"] for entry in expected["skipped"]] == ["sharpness"]
     assert run(mailed(0), quick) == expected
 
 
 def test_noise_does_not_depend_on_task_order() -> None:
     given: dict[str, Any] = {"names": NAMES, "subsamples": 2, "seed": 4}
     expected = run(serial, **given)
-    assert all(one["noise"]["subsamples"] == 2 for one in expected["measures"])
+    assert all(entry["noise"]["subsamples"] == 2 for entry in expected["measures"])
     assert run(None, **given) == run(mailed(0), **given) == expected
 
 
@@ -128,26 +128,25 @@ def test_function_models_give_outputs_only() -> None:
 def test_networks_without_linear_layers_give_outputs_only() -> None:
     names, model = ["entropy-target", "mmd-mean-cov"], TorchModel(nn.Softplus(), name="bare")
     expected = run(None, names, model=model)
-    assert [one["measure"] for one in expected["measures"]] == ["entropy-target"]
+    assert [entry["measure"] for entry in expected["measures"]] == ["entropy-target"]
     assert run(mailed(1), names, model=model) == expected
 
 
 def test_arrays_need_no_forward_pass() -> None:
-    given = Predictions.from_logits(SOURCE[:, :3], labels=LABELS), TARGET
-    said = given[0], Predictions.from_logits(TARGET[:, :3])
-    expected = measure(None, *said, measures=["entropy-target", "source-error"])
-    assert (
-        measure(None, *said, measures=["entropy-target", "source-error"], runner=mailed(0))
-        == expected
-    )
+    source_outputs = Predictions.from_logits(SOURCE[:, :3], labels=LABELS)
+    target_outputs = Predictions.from_logits(TARGET[:, :3])
+    names = ["entropy-target", "source-error"]
+    expected = measure(None, source_outputs, target_outputs, measures=names)
+    result = measure(None, source_outputs, target_outputs, measures=names, runner=mailed(0))
+    assert result == expected
     features = measure(None, SOURCE, TARGET, measures="mmd-mean-cov", runner=mailed(0))
     assert features == measure(None, SOURCE, TARGET, measures="mmd-mean-cov")
 
 
 def test_outputs_are_precomputed_by_the_workers() -> None:
     subject = build_subject(TorchModel(toy_network(), name="toy"), source(), TARGET)
-    known = measured.precompute_outputs(mailed(0), subject, None)
-    for before, after in ((subject.source, known.source), (subject.target, known.target)):
+    computed = distributed_measures.precompute_outputs(mailed(0), subject, None)
+    for before, after in ((subject.source, computed.source), (subject.target, computed.target)):
         assert after.view_source.precomputed is not None
         assert np.array_equal(after.features, before.features)
         assert np.array_equal(np.asarray(after.outputs.scores), np.asarray(before.outputs.scores))
@@ -155,18 +154,15 @@ def test_outputs_are_precomputed_by_the_workers() -> None:
 
 def test_failing_view_only_affects_measures_that_read_it() -> None:
     """The source has too few columns, but weight norms do not read it."""
-    bad = TorchModel(toy_network(), name="toy")
-    narrow = SOURCE[:, :2], LABELS
     from oodometer.data import as_dataset
 
-    given = as_dataset(narrow[0], labels=narrow[1]), TARGET
-    expected = measure(bad, *given, measures=["spectral-norm", "entropy-target"])
-    assert (
-        measure(bad, *given, measures=["spectral-norm", "entropy-target"], runner=mailed(0))
-        == expected
-    )
+    model = TorchModel(toy_network(), name="toy")
+    narrow = as_dataset(SOURCE[:, :2], labels=LABELS)
+    names = ["spectral-norm", "entropy-target"]
+    expected = measure(model, narrow, TARGET, measures=names)
+    assert measure(model, narrow, TARGET, measures=names, runner=mailed(0)) == expected
     with pytest.raises(InputError, match="toy"):
-        measure(bad, *given, measures=["entropy-source"], runner=mailed(0))
+        measure(model, narrow, TARGET, measures=["entropy-source"], runner=mailed(0))
 
 
 def test_progress_counts_measures() -> None:
@@ -182,9 +178,9 @@ def test_progress_counts_measures() -> None:
 
 def test_groups_cover_all_measures_and_share_a_classifier() -> None:
     groups = group_by_shared_work(available())
-    assert sorted(one.name for some in groups for one in some) == sorted(
-        one.name for one in available()
+    assert sorted(entry.name for group in groups for entry in group) == sorted(
+        entry.name for entry in available()
     )
-    (plain,) = [some for some in groups if some[0].name == "h-divergence"]
-    assert "h-divergence-train-ms+source-error" in [one.name for one in plain]
-    assert "hplus-divergence" not in [one.name for one in plain]
+    (h_group,) = [group for group in groups if group[0].name == "h-divergence"]
+    assert "h-divergence-train-ms+source-error" in [entry.name for entry in h_group]
+    assert "hplus-divergence" not in [entry.name for entry in h_group]

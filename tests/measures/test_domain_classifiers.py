@@ -20,10 +20,10 @@ HEADS: tuple[HeadName, ...] = ("linear", "larger")
 class Autograd:
     """The same head in float64, with gradients and Adam of torch."""
 
-    def __init__(self, twin: SoftmaxHead) -> None:
-        parts = [*twin.weights, *twin.biases]
+    def __init__(self, expected: SoftmaxHead) -> None:
+        parts = [*expected.weights, *expected.biases]
         self.parts = [torch.tensor(p, dtype=torch.float64, requires_grad=True) for p in parts]
-        self.adam = torch.optim.Adam(self.parts, lr=twin.learning_rate)
+        self.adam = torch.optim.Adam(self.parts, lr=expected.learning_rate)
 
     def logits(self, features: Floats) -> torch.Tensor:
         made, layers = torch.tensor(features, dtype=torch.float64), len(self.parts) // 2
@@ -52,8 +52,8 @@ def test_steps_match_automatic_differentiation(head: HeadName, k: int) -> None:
     our_losses, their_losses = np.transpose(losses)
     np.testing.assert_allclose(our_losses, their_losses, rtol=1e-4)
     assert our_losses[-1] < our_losses[0] - 0.05
-    for part, twin in zip([*ours.weights, *ours.biases], theirs.parts, strict=True):
-        np.testing.assert_allclose(part, twin.detach().numpy(), atol=1e-3)
+    for part, expected in zip([*ours.weights, *ours.biases], theirs.parts, strict=True):
+        np.testing.assert_allclose(part, expected.detach().numpy(), atol=1e-3)
     assert all((part != was).any() for part, was in zip(ours.weights, before, strict=True))
     expected_classes = theirs.logits(features).argmax(dim=1).numpy()
     np.testing.assert_array_equal(ours.classes(features), expected_classes)

@@ -150,10 +150,10 @@ class Constant(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said = nn.Parameter(torch.zeros(3))
+        self.logits = nn.Parameter(torch.zeros(3))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.said + 0 * x[:, :1]
+        return self.logits + 0 * x[:, :1]
 
 
 def test_constant_model_has_no_ratio() -> None:

@@ -161,8 +161,8 @@ def test_torch_is_not_imported_without_a_model() -> None:
     code = (
         "import sys, numpy as np, oodometer\n"
         "z = np.random.default_rng(0).normal(size=(2, 60, 4))\n"
-        "found = oodometer.measure(None, z[0], z[1] + 1)\n"
-        "assert len(found) > 8, found\n"
+        "result = oodometer.measure(None, z[0], z[1] + 1)\n"
+        "assert len(result) > 8, result\n"
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -65,11 +65,11 @@ def naive_distances(data: ModelView, alpha: float) -> Floats:
     for place, row in enumerate(order):
         partner = order[(place + 1) % data.n]
         share = beta.ppf(streams.uniforms(1)[row, 0], alpha, alpha)
-        one, other = (data.inputs(np.array([r]))[0] for r in (row, partner))
-        mixed = share * one.astype(float) + (1 - share) * other.astype(float)
-        if one.dtype == np.uint8:
+        first, second = (data.inputs(np.array([r]))[0] for r in (row, partner))
+        mixed = share * first.astype(float) + (1 - share) * second.astype(float)
+        if first.dtype == np.uint8:
             mixed = np.round(mixed)
-        n_rows = mixed.astype(one.dtype)[None]
+        n_rows = mixed.astype(first.dtype)[None]
         interpolated = share * data.outputs.probs[row] + (1 - share) * data.outputs.probs[partner]
         result[row] = ((interpolated - data.classify_inputs(n_rows).probs[0]) ** 2).sum()
     return result
@@ -128,12 +128,12 @@ def test_partners_form_a_permutation_without_fixed_points(n: int, seed: int) -> 
 
 @given(share=st.floats(0, 1), seed=st.integers(0, 100))
 def test_images_are_rounded_to_the_nearest_level(share: float, seed: int) -> None:
-    one, other = np.random.default_rng(seed).integers(0, 256, (2, 3, 4, 4), dtype=np.uint8)
-    result = mix_rows(one, other, np.full(3, share))
-    exact = share * one.astype(float) + (1 - share) * other.astype(float)
+    first, second = np.random.default_rng(seed).integers(0, 256, (2, 3, 4, 4), dtype=np.uint8)
+    result = mix_rows(first, second, np.full(3, share))
+    exact = share * first.astype(float) + (1 - share) * second.astype(float)
     assert result.dtype == np.uint8
     assert np.abs(result - exact).max() <= 0.5 + 1e-9
-    assert np.array_equal(mix_rows(one, one, np.full(3, share)), one)
+    assert np.array_equal(mix_rows(first, first, np.full(3, share)), first)
 
 
 def test_images_and_vectors_agree_up_to_rounding() -> None:

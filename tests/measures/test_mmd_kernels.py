@@ -120,12 +120,12 @@ def test_value_is_never_negative() -> None:
 
 
 def test_single_rows_and_unequal_sizes_match_closed_form() -> None:
-    one, two = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
+    single, two_rows = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
     distance = sum(math.exp(-γ * 25) for γ in GAMMAS)
-    assert gaussian_mmd(one, one) == 0
-    assert gaussian_mmd(one, two[:1]) == pytest.approx(14 - 2 * distance, rel=1e-6)
+    assert gaussian_mmd(single, single) == 0
+    assert gaussian_mmd(single, two_rows[:1]) == pytest.approx(14 - 2 * distance, rel=1e-6)
     expected = 7 + (14 + 2 * distance) / 4 - 2 * (distance + 7) / 2
-    assert gaussian_mmd(one, two) == pytest.approx(expected, rel=1e-6)
+    assert gaussian_mmd(single, two_rows) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_memory_is_bounded() -> None:
 
 def test_thread_limit_is_restored() -> None:
     def threads() -> list[int]:
-        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     before = threads()
     gaussian_mmd(np.ones((3, 2)), np.zeros((3, 2)))

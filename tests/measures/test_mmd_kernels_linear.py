@@ -29,8 +29,8 @@ def test_mean_covariance_distance_matches_naive_loop(pair: tuple[Array, Array], 
     first, second = (np.concatenate([part, part[:1] + 1.5]) for part in pair)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mmd_kernels, "FLOAT64_BLOCK_ROWS", rows)
-        found = mean_covariance_distance(first, second)
-    assert found == pytest.approx(naive_mean_covariance(first, second), rel=1e-9, abs=1e-12)
+        result = mean_covariance_distance(first, second)
+    assert result == pytest.approx(naive_mean_covariance(first, second), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -49,9 +49,9 @@ def test_invariances_of_mean_covariance_distance(
     pair: tuple[Array, Array], seed: int, offset: float
 ) -> None:
     first, second = (np.concatenate([rows, rows + 1.5]) for rows in pair)
-    found = mean_covariance_distance(first, second)
-    close = pytest.approx(found, rel=1e-6, abs=1e-6)
-    assert found >= 0
+    result = mean_covariance_distance(first, second)
+    close = pytest.approx(result, rel=1e-6, abs=1e-6)
+    assert result >= 0
     assert mean_covariance_distance(second, first) == close
     order = np.random.default_rng(seed).permutation(len(first))
     assert mean_covariance_distance(first[order], second) == close
@@ -75,10 +75,10 @@ def test_distance_converges_to_the_population_value() -> None:
 @settings(max_examples=40, deadline=None)
 def test_random_features_match_naive_loop(pair: tuple[Array, Array], seed: int) -> None:
     first, second = (rows.clip(-3, 3) for rows in pair)
-    found, error = random_feature_mmd(first, second, rng=np.random.default_rng(seed), count=5)
+    result, error = random_feature_mmd(first, second, rng=np.random.default_rng(seed), count=5)
     directions = np.random.default_rng(seed).standard_normal((first.shape[1], 5), dtype=np.float32)
     values = naive_random_features(first, second, directions)
-    assert found == pytest.approx(np.mean(values), rel=2e-4, abs=2e-4)
+    assert result == pytest.approx(np.mean(values), rel=2e-4, abs=2e-4)
     assert error == pytest.approx(np.std(values, ddof=1) / math.sqrt(5), rel=2e-3, abs=2e-4)
 
 
@@ -110,15 +110,15 @@ def test_random_features_ignore_offset_and_order() -> None:
     first, second = np.random.default_rng(0).normal(size=(2, 400, 6))
     rng = np.random.default_rng
 
-    def found(one: Array, other: Array) -> float:
-        value, _ = random_feature_mmd(one, other, rng=rng(3), count=40)
+    def result(left: Array, right: Array) -> float:
+        value, _ = random_feature_mmd(left, right, rng=rng(3), count=40)
         return value
 
-    value = found(first, second)
-    assert found(first[::-1], second) == pytest.approx(value, rel=1e-6)
-    assert found(second, first) == pytest.approx(value, rel=1e-6)
-    assert found(first + 7.0, second + 7.0) == pytest.approx(value, rel=1e-3)
-    assert found(first, first[::-1]) == pytest.approx(0.0, abs=1e-9)
+    value = result(first, second)
+    assert result(first[::-1], second) == pytest.approx(value, rel=1e-6)
+    assert result(second, first) == pytest.approx(value, rel=1e-6)
+    assert result(first + 7.0, second + 7.0) == pytest.approx(value, rel=1e-3)
+    assert result(first, first[::-1]) == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(("columns", "cells"), [(1, 1), (3, 20), (7, 10_000)])
@@ -128,8 +128,8 @@ def test_column_blocks_do_not_matter(columns: int, cells: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mmd_kernels, "COVARIANCE_BLOCK_COLUMNS", columns)
         patch.setattr(_mmd_kernels, "FLOAT64_BLOCK_CELLS", cells)
-        found = mean_covariance_distance(first, second)
-    assert found == pytest.approx(naive_mean_covariance(first, second), rel=1e-9)
+        result = mean_covariance_distance(first, second)
+    assert result == pytest.approx(naive_mean_covariance(first, second), rel=1e-9)
 
 
 def test_covariance_of_wide_features_is_never_held_whole() -> None:

@@ -77,7 +77,9 @@ def test_reference_is_the_training_data_if_given() -> None:
     assert subject.reference is subject.training
     alone = Subject(subject.source, subject.target)
     assert alone.reference is alone.source
-    by_training, by_source = (measure_one(EntropySource(), one).value for one in (subject, alone))
+    by_training, by_source = (
+        measure_one(EntropySource(), domain_subject).value for domain_subject in (subject, alone)
+    )
     assert by_training != by_source
     assert subject.training is not None
     expected = -np.mean([row @ np.log(row) for row in subject.training.outputs.probs])
@@ -93,11 +95,11 @@ def test_source_error_uses_the_held_out_source() -> None:
 def test_domain_is_a_cached_subject() -> None:
     subject = toy_subject()
     assert subject.training is not None
-    one = subject.select_domain("one")
-    assert one is subject.select_domain("one")
-    assert one.reference.n == 60
-    assert one.target is subject.target
-    assert one.source is subject.source
+    domain_subject = subject.select_domain("one")
+    assert domain_subject is subject.select_domain("one")
+    assert domain_subject.reference.n == 60
+    assert domain_subject.target is subject.target
+    assert domain_subject.source is subject.source
     assert subject.select_domain("other").reference.domain_names == ("other",)
     assert toy_subject(3).select_domain("one").seed == 3
     alone = Subject(subject.source, subject.target).select_domain("other")
