@@ -15,6 +15,7 @@ from oodometer.studies.analysis.grouped_scores import (
     RowGroups,
 )
 from tests.support.evaluation_tables import random_columns
+from tests.support.seeds import failing_seeds
 
 
 def scores_of(values: Floats, reasons: list[int], rules: tuple[str, ...] = ()) -> GroupedScores:
@@ -24,9 +25,7 @@ def scores_of(values: Floats, reasons: list[int], rules: tuple[str, ...] = ()) -
     return GroupedScores("id_tau", ("ni",), made, n, values[None], np.array([reasons]), rules)
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("by", [("tested_on",), ("architecture", "trained_on", "tested_on")])
-def test_groups_match_naive_loop(seed: int, by: tuple[str, ...]) -> None:
+def check_against_loop(seed: int, by: tuple[str, ...]) -> None:
     table = EvaluationTable.read(random_columns(seed))
     where = ~table.in_distribution
     found = RowGroups.from_columns(table, by, where)
@@ -39,6 +38,11 @@ def test_groups_match_naive_loop(seed: int, by: tuple[str, ...]) -> None:
     assert [found.rows[found.group == g].tolist() for g in range(len(found))] == [
         expected[key] for key in keys
     ]
+
+
+@pytest.mark.parametrize("by", [("tested_on",), ("architecture", "trained_on", "tested_on")])
+def test_groups_match_naive_loop(by: tuple[str, ...]) -> None:
+    assert failing_seeds(lambda seed: check_against_loop(seed, by), range(20)) == {}
 
 
 def test_no_rows_give_no_groups() -> None:
