@@ -18,7 +18,7 @@ from oodometer.assessment.diagnostics import (
     estimate_range,
     worst_status,
 )
-from oodometer.assessment.partial_sums import PartialResult
+from oodometer.assessment.partial_sums import PartialResult, segment_values
 from oodometer.assessment.ppi import PPI_METHOD, FewLabelsEstimate, ppi_from_labels
 from oodometer.assessment.result import Assessment, Headline, Segment
 from oodometer.core import validation
@@ -28,7 +28,6 @@ from oodometer.core.errors import InputError, NotApplicable, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.results import Estimate
-from oodometer.core.segments import segment_values
 from oodometer.core.stats import wilson_interval
 from oodometer.parallel.runners import limit_to_one_thread
 

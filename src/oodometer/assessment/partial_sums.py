@@ -20,7 +20,6 @@ from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.labels import validate_class_names
 from oodometer.core.predictions import Predictions, RowStatistics
 from oodometer.core.protocols import StreamingEstimator
-from oodometer.core.segments import segment_values
 from oodometer.core.softmax_kernels import MIN_PROBABILITY
 from oodometer.data.batch_reader import (
     FilePartition,
@@ -276,6 +275,13 @@ def find_labelled_rows(labels: Any) -> Ints:
     if category == "text":
         blank = pc.or_kleene(blank, pc.equal(pc.utf8_trim_whitespace(labels), ""))
     return np.flatnonzero(~np.asarray(blank))
+
+
+def segment_values(values: Array) -> Array:
+    """Return values that can be sorted: numbers unchanged, times as days, all others as text."""
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[D]")
+    return values if values.dtype.kind in "iuf" else values.astype(str)
 
 
 def _encode_segments(column: Any, name: str) -> tuple[Array, Ints]:
