@@ -70,7 +70,7 @@ def test_rows_are_shown_and_exported(folder: Path) -> None:
     study(folder, "run", "points.toml", "--store-dir", "mine")
     shown = study(folder, "rows", "mine").stdout
     assert "14 of 14 rows" in shown
-    assert "no model of the study differs" in shown
+    assert "no other model of the study differs" in shown
     with mock.patch("oodometer.cli.study.MAX_ROWS_SHOWN", 3):
         few = study(folder, "rows", "points.toml", "--store-dir", "mine").stdout
     assert "3 of 14 rows" in few
@@ -151,7 +151,7 @@ def test_unknown_extension_of_output_is_an_error(folder: Path) -> None:
     study(folder, "run", "points.toml", "--limit", "1")
     result = study(folder, "rows", "points.toml", "--output", "rows.xlsx")
     assert result.returncode == 2
-    assert "Give a name that ends in .parquet or .csv." in result.stderr
+    assert "Use a name that ends in .parquet or .csv." in result.stderr
 
 
 def test_process_that_holds_the_lock_is_named(folder: Path) -> None:
