@@ -233,4 +233,4 @@ def test_estimate_enters_few_modules(estimate_modules: dict[str, list[str]]) -> 
         name for name in estimate_modules["entered"] if not name.startswith("oodometer.estimators")
     ]
     assert "oodometer.assessment._estimate" in entered
-    assert len(entered) <= MAX_ENTERED_MODULES, entered
+    assert len(entered) <= MAX_ENTERED_MODULES, "\n".join(entered)

@@ -579,7 +579,7 @@ def test_large_single_file_is_read_in_batches(
 ) -> None:
     path = write(table_of(SOURCE, True), tmp_path / "a.parquet", 30)
     whole = load(path)
-    monkeypatch.setattr(streaming, "MAX_WHOLE_FILE_BYTES", 10)
+    monkeypatch.setattr(batch_reader, "MAX_WHOLE_FILE_BYTES", 10)
     reported: list[int] = []
     source = load(path, report=reported.append)
     np.testing.assert_array_equal(source.predictions.probs, whole.predictions.probs)

@@ -55,13 +55,13 @@ def test_workers_do_not_change_the_result(folder: Path) -> None:
 def test_large_files_except_npz_are_read_in_batches(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "MAX_WHOLE_FILE_BYTES", 100)
+    monkeypatch.setattr(batch_reader, "MAX_WHOLE_FILE_BYTES", 100)
     monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
     result = estimated(folder, "target.parquet")
     assert result["notes"][-1].endswith("a random sample of 50 of 300 rows.")
     _, target = toy_pair()
     np.savez(folder / "target.npz", probs=target.probs)
-    monkeypatch.setattr(streaming, "MAX_WHOLE_FILE_BYTES", 10**9)
+    monkeypatch.setattr(batch_reader, "MAX_WHOLE_FILE_BYTES", 10**9)
     assert estimated(folder, "target.npz")["notes"] == []
     streamed = run(folder, "estimate", "source.parquet", "target.npz", "--stream")
     assert_one_line_error(streamed, "target.npz is an .npz file, which can't be read in batches")

@@ -46,7 +46,7 @@ from oodometer.data.batch_reader import (
     error_context,
     find_files,
     infer_schema,
-    is_multi_file,
+    is_large,
     make_partitions,
     read_tables,
     rows_per_batch,
@@ -55,8 +55,6 @@ from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_boun
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile, ScoreSchema
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial, threads
 
-# A single file above this size is read in batches.
-MAX_WHOLE_FILE_BYTES = 1_000_000_000
 # A source with more rows, or more cells (rows × classes), is represented by a sample.
 MAX_SOURCE_ROWS = 2_000_000
 MAX_SOURCE_CELLS = 64_000_000
@@ -290,14 +288,6 @@ class StreamedSource:
         if self.predictions.n == self.n_rows:
             return None
         return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
-
-
-def is_large(location: str | Path) -> bool:
-    """Return whether a location has several files, or one that is read in batches."""
-    path = Path(location)
-    return is_multi_file(location) or (
-        path.is_file() and path.stat().st_size > MAX_WHOLE_FILE_BYTES
-    )
 
 
 def load_source(

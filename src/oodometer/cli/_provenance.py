@@ -74,22 +74,15 @@ def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, s
 
 def _describe_file(path: Path) -> dict[str, str]:
     """Return the hash of a file, or number and size of files too large to be hashed."""
+    from oodometer.data.batch_reader import find_files, is_read_in_batches
+
     if not is_read_in_batches(path):
         with path.open("rb") as stream:
             return {f"SHA-256 of {path}": hashlib.file_digest(stream, "sha256").hexdigest()}
-    from oodometer.data.batch_reader import find_files
 
     files = find_files(path)
     size = sum(file.stat().st_size for file in files)
     return {f"Files of {path}": f"{len(files):,}, {size / 1e6:,.1f} MB in total"}
-
-
-def is_read_in_batches(path: Path) -> bool:
-    """Return whether predictions are read in batches: folders, patterns, large files but .npz."""
-    from oodometer.assessment.streaming import is_large
-    from oodometer.data.batch_reader import is_multi_file
-
-    return is_multi_file(path) or (is_large(path) and path.suffix != ".npz")
 
 
 def invariance_provenance(

@@ -34,7 +34,6 @@ from oodometer.cli._options import (
 )
 from oodometer.cli._provenance import (
     check_report_path,
-    is_read_in_batches,
     provenance,
     write_report_page,
 )
@@ -43,6 +42,7 @@ from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
+from oodometer.data.batch_reader import is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 

@@ -33,6 +33,8 @@ from oodometer.data.prediction_files import (
 
 # A partition consists of consecutive row groups with about this many rows in total.
 PARTITION_ROWS = 1 << 20
+# A single file above this size is read in batches.
+MAX_WHOLE_FILE_BYTES = 1_000_000_000
 # If row counts are not known in advance, the positions of each file start at a multiple of this.
 FILE_POSITION_STRIDE = 1 << 40
 # Limits of a batch: bytes of its scores at 8 bytes per score, and rows.
@@ -54,6 +56,19 @@ def is_multi_file(location: str | Path) -> bool:
     (True, False)
     """
     return Path(location).is_dir() or (has_magic(str(location)) and not Path(location).exists())
+
+
+def is_large(location: str | Path) -> bool:
+    """Return whether a location has several files, or one that is too large to read whole."""
+    path = Path(location)
+    return is_multi_file(location) or (
+        path.is_file() and path.stat().st_size > MAX_WHOLE_FILE_BYTES
+    )
+
+
+def is_read_in_batches(location: str | Path) -> bool:
+    """Return whether predictions are read in batches: folders, patterns, large files but .npz."""
+    return is_multi_file(location) or (is_large(location) and Path(location).suffix != ".npz")
 
 
 def find_files(location: str | Path) -> tuple[Path, ...]:
