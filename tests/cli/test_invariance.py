@@ -154,7 +154,7 @@ INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     "no such module": (("scorer:calm", "digits.npz"), "There is no module 'scorer'"),
     "no such file": (("scorers:calm", "digit.npz"), "digit.npz"),
     "no such model": (("model.onnx", "digits.npz"), "There is no file 'model.onnx'"),
-    "a transform of another kind": (("scorers:calm", "digits.npz", "-t", "eda"), "eda"),
+    "a transform of another kind": (("scorers:calm", "digits.npz", "-t", "eda"), "applies to text"),
     "an unknown transform": (("scorers:calm", "digits.npz", "-t", "rotat"), "Did you mean 'rotate'"),
     "a magnitude out of range": (("scorers:calm", "digits.npz", "--magnitude", "-1"), "magnitude"),
     "a setting of another transform": (
