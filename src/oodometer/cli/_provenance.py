@@ -1,4 +1,4 @@
-"""HTML reports of commands: check the path, describe how to reproduce the report, write it."""
+"""Provenance of HTML reports (versions, file hashes, seed), and writing of report files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lazy package faces: names that are imported when they are first used (PEP 562)."""
+"""Lazy exports of packages: public names are imported when they are first used (PEP 562)."""
 
 from __future__ import annotations
 

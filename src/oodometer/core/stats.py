@@ -1,4 +1,4 @@
-"""Statistics: histograms, bootstrap, confidence intervals, distances and lines."""
+"""Statistics that several packages use: bootstrap, confidence intervals, Kolmogorov distance, line fits."""
 
 from __future__ import annotations
 

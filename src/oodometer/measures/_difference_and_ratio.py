@@ -1,6 +1,6 @@
 """Comparison of a mean on the target with the mean on the source: forms of Jacobian and Mixup.
 
-DG §7.3: the target mean T alone, T − S, T / S and log T − log S.
+Vedantam et al., NeurIPS 2021, §7.3: the target mean T alone, T − S, T / S and log T − log S.
 """
 
 from __future__ import annotations

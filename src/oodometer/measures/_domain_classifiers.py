@@ -1,4 +1,6 @@
-"""Classifier heads on features, linear and larger, for the divergences. DG §7.2.
+"""Classifier heads on features, linear and larger, for the divergences.
+
+Vedantam et al., NeurIPS 2021, §7.2.
 
 `fit_head` fits a head by scikit-learn. `SoftmaxHead` takes single gradient steps, for labels that
 change during training.

@@ -1,4 +1,7 @@
-"""Divergences averaged over source domains, and divergences plus the source error. DG §6, §7.2."""
+"""Divergences averaged over source domains, and divergences plus the source error.
+
+Vedantam et al., NeurIPS 2021, §6, §7.2.
+"""
 
 from __future__ import annotations
 

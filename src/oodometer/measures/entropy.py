@@ -1,4 +1,7 @@
-"""Mean entropy of the softmax on source and target, and the source error. DG §7.3."""
+"""Mean entropy of the softmax on source and target, and the source error.
+
+Vedantam et al., NeurIPS 2021, §7.3.
+"""
 
 from __future__ import annotations
 

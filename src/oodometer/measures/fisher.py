@@ -1,4 +1,6 @@
-"""Fisher measures: eigenvalues and eigenvectors of the Fisher matrices of both sides. DG §7.3, §8.3.
+"""Fisher measures: eigenvalues and eigenvectors of the Fisher matrices of both sides.
+
+Vedantam et al., NeurIPS 2021, §7.3, §8.3.
 
 The empirical Fisher matrix of a side is F = (1/Ñ) Σ g gᵀ over Ñ of its rows, where g is the gradient
 of log p(y|x) with respect to all weights and y is sampled from the predicted probabilities of x. The
@@ -29,7 +31,7 @@ from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView, subsample_note
 
 EigenvalueForm = Literal["diff", "ratio"]
-# Default number of rows per side (DG §8.3): fewer for networks above this number of weights.
+# Default number of rows per side (Vedantam et al., 2021, §8.3): fewer for networks above this number of weights.
 MAX_SMALL_NETWORK_WEIGHTS = 500_000
 SMALL_NETWORK_ROWS = 1000
 LARGE_NETWORK_ROWS = 75

@@ -1,4 +1,6 @@
-"""H-divergence: accuracy of a classifier of source against target features. DG §7.2, Alg. 1, 3.
+"""H-divergence: accuracy of a classifier of source against target features.
+
+Vedantam et al., NeurIPS 2021, §7.2, Alg. 1, 3.
 
 Equally many rows of both sides are split into a training and a test half by their content. Features
 are standardised by the mean and standard deviation of the training half; columns that are constant

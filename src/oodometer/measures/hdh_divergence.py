@@ -1,6 +1,6 @@
 """HΔH-divergence: two heads that fit random source labels and agree on the target.
 
-DG §7.2, Algorithms 2 and 4. Each head is trained on random source labels, drawn once, and on the
+Vedantam et al., NeurIPS 2021, §7.2, Algorithms 2 and 4. Each head is trained on random source labels, drawn once, and on the
 current predictions of the other head on the target, in alternating gradient steps.
 """
 

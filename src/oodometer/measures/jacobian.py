@@ -1,4 +1,6 @@
-"""Jacobian measures: sensitivity of the predicted probabilities to the inputs. DG §7.3.
+"""Jacobian measures: sensitivity of the predicted probabilities to the inputs.
+
+Vedantam et al., NeurIPS 2021, §7.3.
 
 After Novak et al., "Sensitivity and Generalization in Neural Networks", ICLR 2018.
 """

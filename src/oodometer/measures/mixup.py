@@ -1,4 +1,6 @@
-"""Mixup as a measure: deviation of the model from linearity between pairs of rows. DG §7.3.
+"""Mixup as a measure: deviation of the model from linearity between pairs of rows.
+
+Vedantam et al., NeurIPS 2021, §7.3.
 
 The partner of a row is the next row in a random order of *all* rows, and the mixing share is derived
 from the row content. So a row has the same value in every subset, repeated measurement on subsets

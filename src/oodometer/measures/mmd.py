@@ -1,4 +1,7 @@
-"""Maximum mean discrepancy (MMD) between source and target features. DG §7.3."""
+"""Maximum mean discrepancy (MMD) between source and target features.
+
+Vedantam et al., NeurIPS 2021, §7.3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sharpness: the smallest perturbation of the weights that lowers the training accuracy. DG §7.3.
+"""Sharpness: the smallest perturbation of the weights that lowers the training accuracy.
+
+Vedantam et al., NeurIPS 2021, §7.3.
 
 The magnitude-aware bound of Jiang et al., "Fantastic Generalization Measures", ICLR 2020 (Algorithm
 3, whose σ is α). Perturbations satisfy |u| ≤ α(|w| + 1); the measure is 1/α² for the largest α whose

@@ -23,7 +23,7 @@ from oodometer.models.model_view import ModelView
 Value = TypeVar("Value")
 # The paper that most measures come from.
 VEDANTAM_2021 = "Vedantam et al., NeurIPS 2021"
-# Share of the rows in each random subset (DG §2).
+# Share of the rows in each random subset (Vedantam et al., 2021, §2).
 SUBSET_SHARE = 0.8
 
 MeasureOutcomes = dict[str, Score | NotApplicable]

@@ -1,4 +1,6 @@
-"""Norms of the weights: Spectral-Norm and Frobenius-Norm (NI B.1), and L2-Path-Norm (DG §7.3).
+"""Norms of the weights: Spectral-Norm and Frobenius-Norm (Ng et al., 2023, B.1), and L2-Path-Norm.
+
+Vedantam et al., NeurIPS 2021, §7.3.
 
 A weight layer is a parameter of at least two axes: of a linear layer, a convolution, an embedding,
 attention or a recurrent cell, but not a bias or the scale of a normalization layer. Tied weights

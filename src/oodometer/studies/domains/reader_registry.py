@@ -1,4 +1,4 @@
-"""Registry of readers by name, and the reader of image folders."""
+"""Registry of the file readers that a domain group can name: npz, table, idx, folder, …"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training rows of a configuration in memory, encoded as arrays, with labels."""
+"""Training set of one configuration: rows and labels, encoded as arrays in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lossless splitting of texts into words or sentences, and helpers of all text transforms.
+"""Lossless splitting of texts into words or sentences.
 
 The separators are kept, so that joining the pieces restores the text exactly.
 """
