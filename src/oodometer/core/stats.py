@@ -1,4 +1,4 @@
-"""Statistics that several packages use: bootstrap, confidence intervals, Kolmogorov distance, line fits."""
+"""Shared statistics: bootstrap, confidence intervals, Kolmogorov distance, line fits."""
 
 from __future__ import annotations
 
