@@ -46,7 +46,7 @@ def test_bin_without_source_rows_uses_the_nearest_with_a_note() -> None:
     result = Mandoline().estimate(source, target)
     assert result.value == 0.75
     assert result.facts["borrowed_share"] == 0.5
-    assert result.notes == ("1 target rows are in bins without source rows",)
+    assert result.notes == ("bins without source rows have 1 target row",)
 
 
 def test_equal_mass_bins_have_equally_many_source_rows() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.errors import InputError, out_of_range
+from oodometer.core.format import pluralize
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
@@ -91,7 +92,9 @@ class Mandoline(StreamingEstimator[ConfidenceBins, Ints]):
         facts = {"borrowed_share": n_borrowed / total.sum()}
         if weights.any():
             facts["effective_share"] = effective_sample_fraction(np.repeat(weights, n_source))
-        notes = (f"{n_borrowed} target rows are in bins without source rows",) if n_borrowed else ()
+        notes: tuple[str, ...] = ()
+        if n_borrowed:
+            notes = (f"bins without source rows have {pluralize(n_borrowed, 'target row')}",)
         value = _weighted_accuracy(learned.counts[None], total[None])[0]
         return Estimate(value, notes=notes, facts=facts)
 
