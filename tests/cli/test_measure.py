@@ -116,7 +116,7 @@ def test_layer_is_selected_by_name(network_folder: Path) -> None:
         (("-m", "fisher"), "No measure is called 'fisher'. Did you mean 'fisher-align'"),
         (("-m", "h-divergence-ms"), "h-divergence-ms is not applicable"),
         (("-m", "sharpness"), "sharpness is not applicable: it needs training data"),
-        (("--subsamples", "1"), "subsamples must be 0, or 2 or more"),
+        (("--subsamples", "1"), "subsamples must be 0 or at least 2"),
         (("--source-data", "one.npz"), "'one.npz' is given more than once"),
         (
             ("--source-data", "other.npz", "--source-data", "other.npz"),

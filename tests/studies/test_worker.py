@@ -81,7 +81,7 @@ def test_classes_in_another_order_are_matched_by_name(tmp_path: Path) -> None:
     few = study(models=both, measures=["source-error"])
     failed = run(few, tmp_path).failed
     assert {name.split()[0] for name in failed} == {"other"}
-    assert all("is not both the model's and the data's" in why for why in failed.values())
+    assert all("is not a class of both the model and the data" in why for why in failed.values())
     with Store.open(tmp_path) as store:
         rows = store.to_table().to_pylist()
     found = {
