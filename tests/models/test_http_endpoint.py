@@ -253,7 +253,7 @@ def test_proxies_of_the_environment_are_not_used(
 
 def test_invalid_settings_raise() -> None:
     for url in ("ftp://host/model", "http://", "host/model", "file:///etc/hosts"):
-        with pytest.raises(InputError, match="is not the address of a model"):
+        with pytest.raises(InputError, match="is not the URL of a model"):
             HttpModel(url)
     limits = {"timeout": "above 0", "retries": "at least 0", "pause": "at least 0"}
     for setting, limit in limits.items():

@@ -1,4 +1,4 @@
-"""Models: `as_model` opens anything that classifies; one adapter per file."""
+"""Models: `as_model` opens classifiers of any supported kind through one adapter per kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold batch normalization into the preceding convolution, which saves passes over memory."""
+"""Fold batch normalization into the preceding convolution, which makes inference faster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from oodometer.core.optional_imports import torch_package
 
 
 def fuse_batchnorm(module: Any) -> Any | None:
-    """Return the network in evaluation mode with folded batch norms, or None if impossible.
+    """Return a copy of a network with batch norms folded into convolutions.
 
-    The module itself is not changed. Networks whose control flow depends on the inputs cannot be
-    traced. Tracing may go wrong unnoticed: the caller must compare the outputs.
+    The result is valid in evaluation mode only. The module itself is not changed. None is returned
+    if there is nothing to fold, or if torch cannot trace the network, for example because its
+    control flow depends on the inputs. Tracing can also give a wrong network without an error, so
+    the caller must compare the outputs with those of the original.
     """
     torch = torch_package()
     norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
@@ -19,7 +21,7 @@ def fuse_batchnorm(module: Any) -> Any | None:
         return None
     try:
         traced = torch.fx.symbolic_trace(module)
-    except Exception:  # a module may do anything that cannot be traced
+    except Exception:  # tracing a module may raise any exception
         return None
     foldable = [node for node in list(traced.graph.nodes) if _can_fold(torch, traced, node)]
     for node in foldable:
@@ -31,13 +33,13 @@ def fuse_batchnorm(module: Any) -> Any | None:
 
 
 def _called_layer(traced: Any, node: Any) -> Any:
-    """Return the layer that a node of the graph calls, or None."""
+    """Return the layer that a node of the graph calls, or None if it calls no layer."""
     is_layer = getattr(node, "op", None) == "call_module"
     return traced.get_submodule(node.target) if is_layer else None
 
 
 def _can_fold(torch: Any, traced: Any, node: Any) -> bool:
-    """Return whether a node is a batch norm with running statistics on an unshared convolution."""
+    """Return whether a node is a batch norm that can be folded into the convolution before it."""
     nn = torch.nn
     norm = _called_layer(traced, node)
     if type(norm) not in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):

@@ -1,4 +1,4 @@
-"""as_model(): open anything that classifies as a model."""
+"""as_model(): wrap any classifier in its adapter, or open one from a path, URL or import path."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from oodometer.models.torch import TorchModel
 from oodometer.parallel.pickling import ReopenSpec, with_reopen_spec
 
 DATA_EXTENSIONS = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
-# Keyword arguments of all adapters.
+# Keyword arguments that all adapters accept.
 AdapterSettings = dict[str, Any]
-# Entry points that open folders; each is named after the file that identifies its format.
+# Group of the entry points that open model folders. Each entry point is named after a file that
+# every folder of its format contains.
 MODEL_FORMATS_GROUP = "oodometer.model_formats"
-# Function by which a worker opens a model again.
+# Import path of the function that a worker calls to open a model again.
 MODEL_OPENER = "oodometer.models:as_model"
 SUPPORTED_MODELS = (
     "an .onnx file, a Hugging Face folder, a model's folder in a pool, a .skops file, an http:// "
-    "address, package.module:function, or a trusted pickle"
+    "URL, package.module:function, or a trusted pickle"
 )
 
 
@@ -43,27 +44,27 @@ def as_model(
     batch_size: int | None = None,
     trust_pickle: bool = False,
 ) -> Model:
-    """Return a model from anything that classifies.
+    """Return a Model for a classifier of any supported kind.
 
     Parameters
     ----------
     model : object, str or Path
         A callable, a fitted scikit-learn classifier, a torch module, the path of an `.onnx` or
-        `.skops` file, a Hugging Face folder, a model's folder in a pool, an address, or
-        ``"package.module:function"``. A Model is returned unchanged.
+        `.skops` file, a Hugging Face folder, a model's folder in a pool, an http:// or https://
+        URL, or ``"package.module:function"``. A Model is returned unchanged.
     name : str, optional
         Name of the model in tables and messages.
     class_names : sequence of str, optional
-        Names of the classes: the model's own names in the desired order, or new names in the
-        model's order.
+        Either the model's own class names in the desired order, or new names in the order of the
+        model's outputs.
     outputs : {"probs", "logits", "classes"}, optional
-        What the classifier returns. Default: depends on the kind of classifier.
+        Type of the classifier's outputs. The default depends on the kind of classifier.
     prepare : callable, optional
-        Function from a batch to the classifier's input.
+        Function that converts a batch of inputs to the classifier's input format.
     batch_size : int, optional
-        Rows per call of the classifier.
+        Number of rows per call of the classifier.
     trust_pickle : bool
-        Whether to open pickles. A pickle can run any code.
+        Whether to open pickles. Opening a pickle can run any code.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def as_model(
 
 
 def _adapt(classifier: Any, settings: AdapterSettings) -> Model:
-    """Wrap an object in its adapter, without importing the package that it may come from."""
+    """Wrap a classifier in its adapter, without importing torch or scikit-learn."""
     if isinstance(classifier, type):
         raise InputError(
             f"{classifier.__name__} is a class, not a model. Pass a trained instance of it."
@@ -117,7 +118,7 @@ def _adapt(classifier: Any, settings: AdapterSettings) -> Model:
 
 
 def _check_no_settings(model: Model, settings: AdapterSettings) -> Model:
-    """Return the model; raise if there are settings, which it cannot take."""
+    """Return the model; raise if there are settings, because they cannot be applied to it."""
     passed = [setting for setting, value in settings.items() if value not in (None, "")]
     if passed:
         raise InputError(
@@ -131,7 +132,7 @@ def _is_torch(classifier: Any) -> bool:
     torch = sys.modules.get("torch")
     if torch is None:
         return False
-    # A partly imported torch may lack either.
+    # If torch is only partly imported, it may have no `nn` or no `export`.
     module = getattr(getattr(torch, "nn", None), "Module", ())
     program = getattr(getattr(torch, "export", None), "ExportedProgram", ())
     return isinstance(classifier, (module, program))
@@ -145,7 +146,7 @@ def _is_estimator(classifier: Any) -> bool:
 
 
 def _open_location(location: str | Path, settings: AdapterSettings, *, trust_pickle: bool) -> Model:
-    """Open a path, an address or an import path."""
+    """Open the model at a path, URL or import path."""
     text = str(location)
     path = Path(location)
     if text.startswith(("http://", "https://")):

@@ -27,8 +27,8 @@ OUTPUT_TYPES: tuple[OutputType, ...] = get_args(OutputType)
 ClassNames = tuple[str, ...]
 Prepare = Callable[[Inputs], Any]
 
-# Batches of images have about this many pixels, so that a network's activations stay in the cache:
-# with 32 by 32 pixels, 64 rows per batch are 20% faster than 256 on two cores.
+# Batches of images have about this many pixels, so that a network's activations fit into the CPU
+# cache. On two cores, batches of 64 images of 32 by 32 pixels run 20% faster than batches of 256.
 BATCH_PIXELS = 64 * 32 * 32
 MIN_BATCH_ROWS = 16
 MAX_BATCH_ROWS = 256
@@ -40,9 +40,10 @@ class RawOutputs(NamedTuple):
     Parameters
     ----------
     values : array-like of shape (n, k) or (n,)
-        Scores of each class, or one class per row.
+        Either one score per class in each row, (n, k), or one class per row, (n,).
     output_type : {"probs", "logits", "classes"}, optional
-        Meaning of the values. Default: shape (n,) means classes, (n, k) probabilities.
+        Meaning of the values. By default, values of shape (n,) are classes and values of shape
+        (n, k) are probabilities.
     class_names : tuple of str, optional
         Names of the classes, if the classifier knows them.
 
@@ -59,23 +60,25 @@ class RawOutputs(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModelAdapter(ReopenOnUnpickle, ABC):
-    """Base class that makes a foreign classifier a model.
+    """Base class of adapters, which give any classifier the `Model` interface.
 
     A subclass implements `default_name` and `raw_outputs`.
 
     Parameters
     ----------
     name : str
-        Name of the model in tables and messages. Default: derived from the classifier.
+        Name of the model in tables and messages. By default, `default_name` derives a name from
+        the classifier.
     class_names : sequence of str, optional
-        Names of the classes: the classifier's own names in the desired order, or new names in the
-        classifier's order.
+        Either the classifier's own class names in the desired order, or new names in the order of
+        the classifier's outputs.
     outputs : {"probs", "logits", "classes"}, optional
-        What the classifier returns. Each adapter has its own default.
+        Type of the classifier's outputs. Each adapter has its own default.
     prepare : callable, optional
-        Function from a batch to the classifier's input; replaces the adapter's own conversion.
+        Function that converts a batch of inputs to the classifier's input format. It replaces the
+        adapter's own conversion.
     batch_size : int, optional
-        Rows per call of the classifier.
+        Number of rows per call of the classifier.
 
     Raises
     ------
@@ -114,7 +117,8 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
         self._set("name", self.name or self.default_name())
 
     def _set(self, field: str, value: Any) -> None:
-        # The dataclass is frozen; derived values are set once, during construction.
+        # The dataclass is frozen, so derived values are set by object.__setattr__. Most are set
+        # during construction; a fused torch module is set on the first call.
         object.__setattr__(self, field, value)
 
     def __repr__(self) -> str:
@@ -122,18 +126,18 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
 
     @abstractmethod
     def default_name(self) -> str:
-        """Return the name of a model that the user did not name."""
+        """Return the model's name for the case that the user has not passed one."""
 
     @abstractmethod
     def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """Return the classifier's outputs on one batch."""
 
     def rows_per_batch(self, inputs: Inputs) -> int:
-        """Return the number of rows per call of the classifier; by default all rows."""
+        """Return the number of rows to pass to the classifier per call; by default all rows."""
         return self.batch_size or len(inputs)
 
     def classify(self, inputs: Inputs) -> Predictions:
-        """Return the predictions on the inputs, in order."""
+        """Return the predictions on the inputs, in the order of the inputs."""
         infer_kind(inputs)
         n = len(inputs)
         if n == 0:
@@ -149,7 +153,7 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
         return self.to_predictions(concat_outputs(batches, self.name))
 
     def to_predictions(self, raw: RawOutputs) -> Predictions:
-        """Return validated outputs as predictions with the class names of the model."""
+        """Validate raw outputs and return them as Predictions with the model's class names."""
         names = None if self.class_names is None else tuple(self.class_names)
         return as_predictions(raw, self.name, names)
 
@@ -171,7 +175,7 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
 
 
 def default_batch_size(inputs: Inputs) -> int:
-    """Return the number of rows per batch of a network: 256, fewer for large images.
+    """Return the default number of rows per batch: 256, or down to 16 for large images.
 
     >>> import numpy as np
     >>> default_batch_size(np.zeros((1000, 32, 32, 3), dtype=np.uint8))
@@ -218,7 +222,7 @@ def exception_summary(error: BaseException) -> str:
 
 
 def check_row_count(raw: RawOutputs, n: int, name: str) -> RawOutputs:
-    """Return the outputs with their values as an array; raise unless it has one row per input."""
+    """Return the outputs with their values as an array; raise unless there is one row per input."""
     values = _to_array(raw.values, name)
     if values.ndim == 0 or len(values) != n:
         rows = "a single value" if values.ndim == 0 else f"{len(values)} rows"
@@ -241,7 +245,7 @@ def _to_array(values: Any, name: str) -> Array:
 
 
 def concat_outputs(batches: Sequence[RawOutputs], name: str) -> RawOutputs:
-    """Concatenate the outputs on successive batches."""
+    """Concatenate the raw outputs of successive batches; raise if their shapes differ."""
     if len(batches) == 1:
         return batches[0]
     shapes = sorted({batch.values.shape[1:] for batch in batches})
@@ -254,7 +258,9 @@ def concat_outputs(batches: Sequence[RawOutputs], name: str) -> RawOutputs:
 
 
 def as_predictions(raw: RawOutputs, name: str, class_names: ClassNames | None) -> Predictions:
-    """Return Predictions from outputs with one row per input; errors name the model.
+    """Return Predictions from raw outputs that have one row per input.
+
+    `name` is the name of the model and appears in error messages.
 
     >>> as_predictions(RawOutputs(np.array([[0.2, 0.8]])), "toy", ("cat", "dog")).class_names
     ('cat', 'dog')
@@ -310,7 +316,7 @@ def _check_whole_numbers(values: Array) -> None:
 
 
 def _apply_class_names(predictions: Predictions, class_names: ClassNames | None) -> Predictions:
-    """Reorder the classes if the model knows these names; otherwise rename the classes."""
+    """Reorder the classes if `class_names` are the model's own names; otherwise rename them."""
     known = predictions.class_names
     if class_names is None or known is None or known == class_names:
         return predictions

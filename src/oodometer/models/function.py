@@ -1,4 +1,4 @@
-"""Callables as models, passed directly or as `package.module:function`."""
+"""Python functions as models, passed as an object or as a string `package.module:function`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionModel(ModelAdapter):
-    """A callable from a batch to classes (n,) or probabilities (n, k).
+    """A callable that returns classes (n,) or probabilities (n, k) for a batch of n inputs.
 
     The callable receives images as uint8 arrays, vectors as float arrays, texts and pairs as lists,
     and tables as pandas data frames.
@@ -30,13 +30,14 @@ class FunctionModel(ModelAdapter):
     Parameters
     ----------
     function : callable
-        Function of one batch.
+        Callable that takes one batch as its only argument.
     name, class_names, batch_size
         See `ModelAdapter`.
     outputs : {"probs", "logits", "classes"}, optional
-        What the function returns. Default: shape (n,) means classes, (n, k) probabilities.
+        Type of the function's outputs. By default, values of shape (n,) are classes and values of
+        shape (n, k) are probabilities.
     prepare : callable, optional
-        Function from a batch to the argument of `function`.
+        Function that converts a batch to the argument of `function`.
 
     Raises
     ------
@@ -66,7 +67,7 @@ class FunctionModel(ModelAdapter):
             )
 
     def default_name(self) -> str:
-        """Return the name of the function, or of the class of a callable object."""
+        """Return the name of the function, or the class name of another callable object."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def raw_outputs(self, inputs: Inputs) -> RawOutputs:
@@ -97,7 +98,7 @@ def is_import_path(text: str) -> bool:
 
 
 def import_object(import_path: str) -> Any:
-    """Import the object at `package.module:function`; the current folder is searched first.
+    """Import the object at `package.module:function`; modules in the current folder come first.
 
     >>> import_object("math:sqrt")(4.0)
     2.0

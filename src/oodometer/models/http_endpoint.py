@@ -1,10 +1,16 @@
-"""Classifiers behind an HTTP endpoint that speaks JSON.
+"""Classifiers behind an HTTP endpoint that receives and returns JSON.
 
 Request (POST):  {"inputs": [row, row, …]}
 Response:        {"probs": [[…], …]}, {"logits": [[…], …]} or {"classes": […]}
 
-A text is a string, a pair a list of two strings, an image a list of rows of pixels from 0 to 255
-(each a number, or a list of channels), a vector a list of numbers, a table row an object by column.
+Each kind of input row has its own JSON form:
+
+- A text is a string.
+- A pair of texts is a list of two strings.
+- An image is a list of pixel rows. A pixel is a number from 0 to 255, or a list of such numbers,
+  one per channel.
+- A vector is a list of numbers.
+- A row of a table is an object with one key per column.
 """
 
 from __future__ import annotations
@@ -26,42 +32,45 @@ from oodometer.models.base import OUTPUT_TYPES, ModelAdapter, RawOutputs, except
 
 DEFAULT_REQUEST_ROWS = 64
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
-# Longest wait between two attempts, whatever the server requests.
+# Longest wait between two attempts, even if the server requests a longer one.
 MAX_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HttpModel(ModelAdapter):
-    """A classifier behind an HTTP endpoint; the module describes the JSON format.
+    """A classifier behind an HTTP endpoint.
 
-    Time-outs, lost connections and the status codes 429 and 5xx are retried after `pause` seconds,
-    then twice as long, and so on, or as Retry-After says, but never after more than 60 seconds.
-    Inputs are sent to that address only: redirects are rejected, and proxies of the environment are
-    not used.
+    The docstring of this module describes the JSON format.
+
+    A request is repeated after a time-out, a lost connection, or a response with status code 429 or
+    5xx. The first wait is `pause` seconds long, and each further wait is twice as long as the one
+    before it. If the response has a Retry-After header, its value is used instead. No wait is
+    longer than 60 seconds. Inputs are sent to the given URL only: redirects are rejected, and
+    proxies that are set in environment variables are not used.
 
     Parameters
     ----------
     url : str
-        Address, beginning with http:// or https://.
+        URL of the endpoint, beginning with http:// or https://.
     timeout : float
-        Seconds until an attempt fails.
+        Seconds after which an attempt without a complete response fails.
     retries : int
-        Number of further attempts.
+        Maximum number of attempts after the first one.
     pause : float
-        Seconds before the first further attempt.
+        Seconds to wait before the second attempt.
     headers : mapping from str to str
-        Additional HTTP headers, such as an authorization.
+        Additional HTTP headers, for example for authorization.
     name, class_names, outputs
         See `ModelAdapter`.
     prepare : callable, optional
-        Function from a batch to the JSON value of "inputs".
+        Function that converts a batch to the JSON value of the key "inputs".
     batch_size : int, optional
-        Rows per request. Default: 64.
+        Number of rows per request. Default: 64.
 
     Raises
     ------
     InputError
-        If the address or a parameter is invalid.
+        If the URL or another parameter is invalid.
 
     Examples
     --------
@@ -81,7 +90,7 @@ class HttpModel(ModelAdapter):
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(
-                f"{self.url!r} is not the address of a model. It must begin with http:// or "
+                f"{self.url!r} is not the URL of a model. It must begin with http:// or "
                 "https:// and name a host."
             )
         if self.timeout <= 0:
@@ -92,7 +101,7 @@ class HttpModel(ModelAdapter):
             raise out_of_range("pause", self.pause, low=0)
 
     def default_name(self) -> str:
-        """Return the host and the path, without a password."""
+        """Return the host and the path of the URL, without user name and password."""
         parts = urlsplit(self.url)
         return parts.netloc.rpartition("@")[2] + parts.path.rstrip("/")
 
@@ -134,7 +143,7 @@ class HttpModel(ModelAdapter):
                 ) from failure
 
     def _post_once(self, body: bytes) -> bytes:
-        # An empty dict of proxies disables those of the environment.
+        # An empty dict of proxies disables the proxies that are set in environment variables.
         opener = request.build_opener(request.ProxyHandler({}), _NoRedirects())
         headers = {"Content-Type": "application/json", **self.headers}
         post = request.Request(self.url, data=body, headers=headers, method="POST")
@@ -156,7 +165,7 @@ class HttpModel(ModelAdapter):
 
 
 class _RequestError(Exception):
-    """Failure of one attempt."""
+    """Failure of one attempt to send a request."""
 
     def __init__(
         self, reason: str, *, retryable: bool, retry_after_seconds: float | None = None
@@ -167,10 +176,10 @@ class _RequestError(Exception):
 
 
 class _NoRedirects(request.HTTPRedirectHandler):
-    """Handler that leaves redirects to be errors: inputs are sent to the given address only."""
+    """Handler that treats redirects as errors, because inputs are sent to the given URL only."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Do not follow."""
+        """Return no new request, so that the redirect is not followed."""
 
 
 def _to_json_rows(inputs: Inputs) -> Any:
@@ -180,7 +189,7 @@ def _to_json_rows(inputs: Inputs) -> Any:
 
 
 def _read_body(response: Any, deadline: float) -> bytes:
-    """Read the body; raise if it is too large or arrives too late."""
+    """Read the body of a response; raise if it is too large or not complete by the deadline."""
     parts: list[bytes] = []
     size = 0
     while part := response.read1(1 << 20):
@@ -196,11 +205,11 @@ def _read_body(response: Any, deadline: float) -> bytes:
 
 
 def _status_error(status: error.HTTPError) -> _RequestError:
-    """Return the failure for an HTTP status that is not a success."""
+    """Return the error for an HTTP status code that does not mean success."""
     if 300 <= status.code < 400:
         location = status.headers.get("Location")
         return _RequestError(
-            f"it redirects to {location}, and inputs are sent to the given address only",
+            f"it redirects to {location}, and inputs are sent to the given URL only",
             retryable=False,
         )
     try:

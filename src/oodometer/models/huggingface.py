@@ -31,17 +31,19 @@ TASK_INPUT_KINDS: dict[str, tuple[InputKind, ...]] = {
     "SequenceClassification": ("text", "pairs"),
     "ImageClassification": ("images",),
 }
-# Nothing is downloaded, and no code of the folder is executed.
+# With these arguments, transformers downloads nothing and executes no code from the folder.
 LOCAL_ONLY = {"local_files_only": True, "trust_remote_code": False}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HuggingFaceModel(ModelAdapter):
-    """A classifier in a folder with config.json, safetensors, and a tokenizer or image processor.
+    """A text or image classifier in a local Hugging Face folder.
 
-    Texts and pairs are truncated to the network's maximum length and batched by length, which
-    saves padding. The outputs are logits; class names come from `id2label`. Nothing is downloaded,
-    and no code of the folder is executed.
+    The folder contains config.json, weights as safetensors, and a tokenizer or an image processor.
+    Texts and pairs are truncated to the network's maximum length. Texts of similar length are
+    classified in the same batch, so that little padding is needed. The outputs are logits. The
+    class names are read from `id2label` in config.json. Nothing is downloaded, and no code from the
+    folder is executed.
 
     Parameters
     ----------
@@ -50,19 +52,19 @@ class HuggingFaceModel(ModelAdapter):
     device : str
         Torch device. Default: an accelerator if there is one, else the CPU.
     trust_pickle : bool
-        Whether to load weights from a pickle if there are no safetensors. A pickle can run any
-        code.
+        Whether to load weights from a pickle if there are no safetensors. Opening a pickle can run
+        any code.
     name, class_names, outputs, batch_size
         See `ModelAdapter`.
     prepare : callable, optional
-        Function from a batch to the network's keyword arguments; replaces the tokenizer or image
-        processor.
+        Function that converts a batch to the network's keyword arguments. It replaces the tokenizer
+        or the image processor.
 
     Raises
     ------
     InputError
-        If the folder is not a classifier, lacks weights or a tokenizer, or holds a pickle that is
-        not trusted.
+        If the folder does not contain a classifier, lacks weights or a tokenizer, or contains a
+        pickle that is not trusted.
     MissingExtra
         If transformers or torch is not installed.
 
@@ -107,7 +109,7 @@ class HuggingFaceModel(ModelAdapter):
         return None if all(name == f"LABEL_{j}" for j, name in enumerate(names)) else names
 
     def rows_per_batch(self, inputs: Inputs) -> int:
-        """Return 32 for images; all rows for texts, which `raw_outputs` batches by length."""
+        """Return 32 for images, and all rows for texts, which `raw_outputs` batches by length."""
         if self.prepare is None and infer_kind(inputs) != "images":
             return len(inputs)
         return self.batch_size or IMAGE_BATCH_ROWS
@@ -123,7 +125,7 @@ class HuggingFaceModel(ModelAdapter):
         return RawOutputs(logits, self.outputs or "logits", self.config_class_names)
 
     def torch_network(self) -> Network:
-        """Return the torch network, for features and gradients."""
+        """Return the torch network, from which features and gradients are computed."""
         score_type = self.outputs or "logits"
         if score_type == "classes":
             raise NotApplicable(f"{self.name!r} returns classes only")
@@ -144,7 +146,7 @@ class HuggingFaceModel(ModelAdapter):
 
     @property
     def _cannot_pad(self) -> bool:
-        """Return whether the tokenizer has no padding token, so that texts are run one by one."""
+        """Return whether the tokenizer has no padding token; texts are then run one by one."""
         return hasattr(self.reader, "pad_token") and self.reader.pad_token is None
 
     def _to_arguments(self, inputs: Inputs) -> ForwardArguments:
@@ -173,7 +175,7 @@ class HuggingFaceModel(ModelAdapter):
         return kind
 
     def _process_images(self, images: Array) -> Any:
-        # Image processors take three channels.
+        # Image processors expect three channels, so a gray channel is repeated three times.
         images = images[..., None] if images.ndim == 3 else images
         rgb = np.repeat(images, 3, axis=3) if images.shape[3] == 1 else images
         return self.reader(images=list(rgb), return_tensors="pt")
@@ -215,11 +217,13 @@ class HuggingFaceModel(ModelAdapter):
 
 
 def load_pretrained(folder: Path, auto_class: str, *, purpose: str) -> tuple[Any, Any]:
-    """Return the tokenizer and the network, loaded by a class of transformers.
+    """Return the tokenizer and the network of a folder.
 
-    Raise if weights are missing: transformers would initialize them at random.
+    `auto_class` is the name of the transformers class that loads the network, and `purpose`
+    describes the network in error messages. Missing weights raise an error, because transformers
+    would initialize them at random.
     """
-    # transformers would search its download cache for a name that is not a folder.
+    # If the path is not a model folder, transformers would search its download cache for the name.
     if not (folder / "config.json").is_file():
         raise invalid_folder_error(folder, purpose, "it has no config.json")
     with _loading_errors(folder, purpose) as transformers:
@@ -253,7 +257,7 @@ def _load_reader(folder: Path, task: str) -> Any:
     """Return the tokenizer, or the image processor that does not need torchvision."""
     is_text = task == "SequenceClassification"
     if is_text and not has_tokenizer(folder):
-        # transformers would create an empty tokenizer, to which every word is unknown.
+        # transformers would create an empty tokenizer, for which every word is unknown.
         raise InputError(
             f"{str(folder)!r} has no tokenizer. Save tokenizer.json there with the tokenizer's "
             "save_pretrained, or pass prepare=…."
@@ -287,7 +291,7 @@ def _read_task(folder: Path) -> str:
 
 
 def _has_safetensors(folder: Path, *, trust_pickle: bool) -> bool:
-    """Return whether the weights are safetensors; raise if they are an untrusted pickle."""
+    """Return whether the weights are safetensors, not a pickle; raise if a pickle is untrusted."""
     if any(folder.glob("*.safetensors")):
         return True
     pickled = min(folder.glob("*.bin"), default=None)
@@ -300,7 +304,7 @@ def _has_safetensors(folder: Path, *, trust_pickle: bool) -> bool:
 
 @contextmanager
 def _loading_errors(folder: Path, purpose: str) -> Iterator[Any]:
-    """Yield transformers, silenced, and report its exceptions as errors about the folder."""
+    """Yield the transformers package without log output; convert its exceptions to InputError."""
     transformers = require("transformers", extra="hf", purpose="A Hugging Face model")
     torch_package()
     try:
@@ -308,5 +312,5 @@ def _loading_errors(folder: Path, purpose: str) -> Iterator[Any]:
             yield transformers
     except (InputError, MissingExtra):
         raise
-    except Exception as error:  # broken files raise whatever their reader does
+    except Exception as error:  # on broken files, the readers raise exceptions of any type
         raise invalid_folder_error(folder, purpose, exception_summary(error)) from error

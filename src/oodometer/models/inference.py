@@ -1,4 +1,4 @@
-"""Inference over a dataset, batch by batch, in this process or by the workers of a runner."""
+"""Run models on a dataset batch by batch, in this process or in the workers of a runner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oodometer.models.introspection.network import HasNetwork, Network, check_fe
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-# Rows per batch unless the user chooses otherwise.
+# Number of rows per batch if the user does not choose one.
 DEFAULT_BATCH_ROWS = 512
 
 Result = TypeVar("Result")
@@ -40,7 +40,10 @@ def predict_dataset(
     progress: ProgressCallback | None = None,
     message: str = "",
 ) -> Predictions:
-    """Return one model's predictions on every row; `predict_models` explains the parameters."""
+    """Return one model's predictions on every row.
+
+    See `predict_models` for the parameters.
+    """
     predictions = predict_models(
         {model.name: model},
         dataset,
@@ -63,7 +66,7 @@ def predict_models(
     progress: ProgressCallback | None = None,
     message: str = "",
 ) -> dict[str, Predictions]:
-    """Return every model's predictions on every row, reading the rows once.
+    """Return every model's predictions on every row; the rows are read only once.
 
     Parameters
     ----------
@@ -74,13 +77,14 @@ def predict_models(
     labelled : bool
         Whether to attach the dataset's labels. If False, the labels are not read.
     batch_size : int, optional
-        Rows per batch.
+        Number of rows per batch. Default: 512.
     runner : Runner, optional
-        Workers that classify the batches. Default: this process.
+        Runs the batches in worker processes. By default, they run in this process.
     progress : callable, optional
-        Called after each batch with the number of rows done, their total, and `message`.
+        Called after each batch with the number of rows classified so far, the total number of
+        rows, and `message`.
     message : str
-        Progress message. Default: "classifying", and the name of the dataset.
+        Progress message. Default: "classifying" followed by the name of the dataset.
     """
     parts: dict[str, list[Predictions]] = {name: [] for name in models}
     batches = map_batches(
@@ -112,7 +116,7 @@ def predict_batch(model: Model, inputs: Inputs, name: str) -> Predictions:
 
 
 class OutputSignature(Protocol):
-    """Form of a model's outputs: whether they are probabilities, and of how many classes."""
+    """Form of a model's outputs: whether they are probabilities, and the number of classes k."""
 
     @property
     def has_probs(self) -> bool: ...
@@ -122,7 +126,7 @@ class OutputSignature(Protocol):
 
 
 def check_consistent_outputs(first: OutputSignature, later: OutputSignature, name: str) -> None:
-    """Raise if a model's outputs on a later batch differ in form from those on the first."""
+    """Raise if a model's outputs on a later batch differ in form from those on the first batch."""
     if first.has_probs != later.has_probs or (first.has_probs and first.k != later.k):
         first_form, later_form = (
             f"probabilities of {outputs.k} classes" if outputs.has_probs else "classes only"
@@ -142,7 +146,7 @@ def concat_predictions(batches: Sequence[Predictions], labels: Array | None = No
         classes = np.concatenate([batch.classes for batch in batches])
         k = max(batch.k for batch in batches)
         if names is None and labels is not None and np.asarray(labels).dtype.kind in "iu":
-            # Without class names or scores, the classes that occur determine k; labels occur too.
+            # Without class names or scores, k is the highest predicted class or label plus one.
             k = max(k, int(np.max(labels)) + 1)
         return Predictions.from_classes(classes, k=k, labels=labels, class_names=names)
     scores = np.concatenate([np.asarray(batch.scores) for batch in batches])
@@ -186,12 +190,12 @@ def forward_dataset(
 
 
 class BatchFunction(Protocol[Result_co]):
-    """Function of one batch of inputs that can be sent to workers."""
+    """Function that takes one batch of inputs and can be sent to worker processes."""
 
     def __call__(self, inputs: Inputs, /) -> Result_co: ...
 
     def models(self) -> Mapping[str, Any]:
-        """Return the models that workers receive, by name."""
+        """Return the models that the workers need, by name."""
 
 
 def map_batches(
@@ -203,9 +207,9 @@ def map_batches(
     progress: ProgressCallback | None = None,
     message: str = "",
 ) -> Generator[Result, None, None]:
-    """Yield the function's result for each batch of the dataset, in order.
+    """Yield the function's result for each batch, in the order of the dataset.
 
-    Close the generator if you do not exhaust it: closing ends the workers.
+    Close the generator if you do not exhaust it, because closing the generator ends the workers.
     """
     size = batch_size or DEFAULT_BATCH_ROWS
     n_rows = len(dataset)
@@ -237,7 +241,7 @@ def _map_in_workers(
 
 @dataclass(frozen=True, eq=False)
 class _BatchTask:
-    """Task of a worker: apply a function to consecutive batches of a dataset."""
+    """Worker task that applies a function to several consecutive batches of a dataset."""
 
     function: BatchFunction[Any]
     dataset: Dataset
@@ -259,7 +263,7 @@ class _BatchTask:
 
 @dataclass(frozen=True, eq=False)
 class _ClassifyBatch:
-    """Function from a batch to every model's predictions."""
+    """Batch function that returns the predictions of every model."""
 
     models_by_name: Mapping[str, Model]
 
@@ -275,7 +279,7 @@ class _ClassifyBatch:
 
 @dataclass(frozen=True, eq=False)
 class _ForwardBatch:
-    """Function from a batch to a network's predictions and the features at one layer."""
+    """Batch function that returns a network's predictions and the features at one layer."""
 
     model: HasNetwork
     layer: str
@@ -288,7 +292,7 @@ class _ForwardBatch:
         return self.network.forward_with_features(inputs, self.layer)
 
     def __getstate__(self) -> dict[str, Any]:
-        # An open network cannot be pickled; each worker opens its own.
+        # An open network cannot be pickled, so each worker opens the network again.
         return {"model": self.model, "layer": self.layer}
 
     def models(self) -> Mapping[str, Any]:

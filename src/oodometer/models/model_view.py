@@ -1,7 +1,7 @@
-"""View of a model on a dataset: outputs and features, computed lazily and once.
+"""ModelView: a model's outputs and features on a dataset, computed on first use and then cached.
 
-Random choices depend on the seed and on the content of the rows, so that neither the order of the
-rows nor the batch size changes a measure.
+Measures read their data from views. Random choices depend on the seed and on the content of the
+rows only, so neither the order of the rows nor the batch size changes the value of a measure.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
 NEEDS: tuple[Need, ...] = get_args(Need)
-# Kinds of inputs of which a convex combination is an input again.
+# Kinds of inputs that can be interpolated: a convex combination of two inputs is a valid input.
 MIXABLE_KINDS: tuple[InputKind, ...] = ("images", "vectors")
 
 
 class ForwardPass(NamedTuple):
-    """Outputs of a model on all rows, and features or the reason why there are none."""
+    """A model's outputs on all rows, and its features or the reason why there are no features."""
 
     outputs: Predictions
     features: Floats | None = None
@@ -49,28 +49,29 @@ class ForwardPass(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ViewSource:
-    """What a view shows: a dataset with a model, or arrays of outputs and features.
+    """Data behind a view: either a dataset and a model, or arrays of outputs and features.
 
     Attributes
     ----------
     name : str
         Name of the data, used in messages.
     dataset, model : optional
-        Rows, and the model that classifies them.
+        The rows, and the model that classifies them.
     layer : str or None
-        Layer at which features are taken; None if no features are needed.
+        Layer whose activations are the features. None if no features are needed.
     outputs, features : optional
-        Arrays that are used instead of the model's.
+        Outputs and features of the rows. If given, they are used instead of those that the model
+        would compute.
     domains : array of shape (n,), optional
         Name of each row's domain.
     labelled : bool
-        Whether the labels may be used.
+        Whether measures may read the labels.
     seed : int
         Random seed.
     progress : callable, optional
-        Called during the forward pass.
+        Callback that reports progress during the forward pass.
     precomputed : ForwardPass, optional
-        Result of the forward pass over all rows, if it is already known.
+        Result of the forward pass over all rows, if the pass has already been run.
     """
 
     name: str
@@ -88,10 +89,10 @@ class ViewSource:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelView:
-    """Rows of a source, with the model's outputs and features on them.
+    """Rows of a dataset, with a model's outputs and features on these rows.
 
-    A view of some rows has the view of all rows as its `parent`: values are computed there, once,
-    and shared by all views of the same source.
+    A view of some of the rows has the view of all rows as its `parent`. Values are computed once,
+    in the parent, and are shared by all views that have this parent.
     """
 
     view_source: ViewSource
@@ -132,7 +133,7 @@ class ModelView:
 
     @cached_property
     def features(self) -> Floats:
-        """Return the features of the rows, (n, d): by default the inputs of the last layer."""
+        """Return the features of the rows, (n, d); the default is the last linear layer's input."""
         if self.parent is not None:
             return np.asarray(self.parent.features[self._row_index])
         if self.view_source.features is not None:
@@ -157,13 +158,13 @@ class ModelView:
         return self._root._network
 
     def inputs(self, index: Ints | slice = slice(None)) -> Inputs:
-        """Return inputs of the model, by their positions in this view."""
+        """Return the model's inputs at the given positions in this view; by default all inputs."""
         if self.view_source.dataset is None:
             raise NotApplicable("it needs the inputs, and only outputs or features are available")
         return self.view_source.dataset.take(self._row_index[index])
 
     def classify_inputs(self, inputs: Inputs) -> Predictions:
-        """Return the model's predictions on other inputs."""
+        """Return the model's predictions on inputs that need not be rows of this view."""
         model = self.view_source.model
         if model is None:
             raise NotApplicable("it needs the model, and only outputs or features are available")
@@ -174,7 +175,7 @@ class ModelView:
     # Forward pass -----------------------------------------------------------------------------
 
     def with_forward_pass(self, runner: Runner, progress: ProgressCallback | None) -> ModelView:
-        """Return this view of all rows with outputs and features computed by a runner."""
+        """Return a copy of this view whose outputs and features a runner has already computed."""
         result = self._run_forward_pass(runner, progress)
         return ModelView(replace(self.view_source, progress=None, precomputed=result))
 
@@ -186,7 +187,7 @@ class ModelView:
     def _run_forward_pass(
         self, runner: Runner | None, progress: ProgressCallback | None
     ) -> ForwardPass:
-        """Compute outputs and features in one pass, or outputs alone."""
+        """Compute outputs and features in one pass; only outputs if there can be no features."""
         source = self.view_source
         assert source.dataset is not None
         assert source.model is not None
@@ -204,7 +205,7 @@ class ModelView:
                     message=f"extracting features of {self.name}",
                 )
                 return ForwardPass(outputs, features)
-            except NotApplicable as error:  # the model may give outputs nevertheless
+            except NotApplicable as error:  # the model may still be able to return outputs
                 reason = str(error)
         outputs = predict_dataset(
             source.model,
@@ -222,7 +223,7 @@ class ModelView:
     # Requirements -----------------------------------------------------------------------------
 
     def missing(self, need: Need) -> str | None:
-        """Return why the view cannot provide what a measure needs, or None if it can."""
+        """Return the reason why this view cannot provide a need of a measure; None if it can."""
         root = self._root
         match need:
             case "outputs":
@@ -233,7 +234,7 @@ class ModelView:
                 return root._missing_features()
             case "gradients" | "weights":
                 return root._missing_network()
-            case "training data":  # the subject provides a view of the training data
+            case "training data":  # a separate view holds the training data
                 return None
             case "mixable inputs":
                 return root._missing_mixable_inputs()
@@ -313,21 +314,24 @@ class ModelView:
         return np.arange(self.n) if self.index is None else self.index
 
     def rows(self, index: Ints | Bools | slice) -> ModelView:
-        """Return a view of some of the rows."""
+        """Return a view of the selected rows."""
         return ModelView(self.view_source, self._row_index[index], self._root)
 
     def subsample(self, max_rows: int, purpose: str) -> ModelView:
-        """Return a view of at most `max_rows` rows, drawn at random by their content."""
+        """Return a view of at most `max_rows` rows, the first ones in `random_order`."""
         if self.n <= max_rows:
             return self
         return self.rows(np.sort(self.random_order(purpose)[:max_rows]))
 
     def random_order(self, purpose: str) -> Ints:
-        """Return the rows in a random order that depends only on the seed and their content."""
+        """Return the row numbers in a random order.
+
+        The order depends only on the seed, on `purpose` and on the content of the rows.
+        """
         return np.argsort(self.row_streams(purpose).initial_states, kind="stable")
 
     def row_streams(self, purpose: str) -> RowStreams:
-        """Return one random stream per row; duplicates of a row have different streams."""
+        """Return one random stream per row; rows with equal content have different streams."""
         duplicates = self._root._duplicate_indices[self._row_index]
         return RowStreams(self.view_source.seed, self.keys, duplicates).substream(purpose)
 
@@ -363,7 +367,10 @@ class ModelView:
         return self.rows(domains[self._row_index].astype(str) == name)
 
     def per_row_cached(self, key: Hashable, compute: Callable[[ModelView], Floats]) -> Floats:
-        """Return one value per row; `compute` is called only for rows without a cached value."""
+        """Return one value per row, and call `compute` only on rows without a cached value.
+
+        Values are cached under `key`, for all views with the same parent.
+        """
         cache = self._root._memo.setdefault(key, np.full(self._root.n, np.nan))
         missing = self._row_index[np.isnan(cache[self._row_index])]
         if len(missing):
@@ -372,14 +379,14 @@ class ModelView:
 
 
 def subsample_note(sample: ModelView, full: ModelView) -> tuple[str, ...]:
-    """Return a note on how many rows were used, or nothing if all were."""
+    """Return a note on the number of rows in the sample; no note if the sample has all rows."""
     if sample.n == full.n:
         return ()
     return (f"only {sample.n:,} of {full.n:,} rows of {full.name!r} were used, drawn at random",)
 
 
 def duplicate_index(keys: RowHashes) -> Ints:
-    """Return, per row, the number of earlier rows with the same content.
+    """Return, for each row, the number of earlier rows with the same content.
 
     >>> duplicate_index(np.array([7, 5, 7, 7], dtype=np.uint64))
     array([0, 0, 1, 2])
@@ -447,7 +454,7 @@ class ViewFactory:
         dataset = as_dataset(data)
         _check_not_empty(len(dataset), name)
         return ViewSource(
-            # An array has no name of its own: its name is that of its kind.
+            # A dataset made from an array is named after its kind ("images"), so `name` is clearer.
             name if dataset.name == dataset.kind else dataset.name,
             dataset,
             self.model,
@@ -459,7 +466,7 @@ class ViewFactory:
 
 
 def align_classes(view: ModelView, reference: ModelView, name: str) -> ModelView:
-    """Return a view whose given outputs have their classes in the order of the reference view's."""
+    """Return the view with the classes of its given outputs in the order of the reference view."""
     known, own = reference.view_source.outputs, view.view_source.outputs
     if known is None or own is None:
         return view
@@ -473,7 +480,7 @@ def _check_not_empty(n_rows: int, name: str) -> None:
 
 
 def _precomputed_arrays(data: Any, name: str, labelled: bool) -> dict[str, Any]:
-    """Return the fields `outputs` and `features` of a source without a model."""
+    """Return the fields `outputs` and `features` of a ViewSource without a model."""
     if isinstance(data, Predictions):
         outputs = data if labelled else data.without_labels()
         return {"outputs": outputs, "features": data.features}
@@ -500,7 +507,7 @@ def _validate_features(values: Any, n_rows: int, name: str) -> Floats:
 
 
 def _concat_sources(parts: list[ViewSource], name: str) -> ViewSource:
-    """Concatenate the sources of several domains."""
+    """Concatenate the ViewSources of several domains."""
     first = replace(parts[0], name=name)
     if first.dataset is not None:
         datasets = [part.dataset for part in parts if part.dataset is not None]

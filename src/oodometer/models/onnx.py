@@ -40,31 +40,35 @@ CLASS_TYPES = ("tensor(int64)", "tensor(int32)", "tensor(string)")
 class OnnxModel(ModelAdapter):
     """A network in an `.onnx` file.
 
-    Images are arranged as the declared shape of the input says, (n, c, h, w) or (n, h, w, c).
-    uint8 inputs receive the pixels unchanged; float inputs receive (pixels / 255 - mean) / std. A
-    network with several inputs needs `prepare`.
+    The axes of images are arranged as the network's input declares them, (n, c, h, w) or
+    (n, h, w, c). An input of type uint8 receives the pixels unchanged. A float input receives
+    (pixels / 255 - mean) / std. A network with several inputs needs `prepare`.
 
-    Unless `output` names one, the output is: class probabilities as written by scikit-learn
-    converters; else the first table of floats, as probabilities if its name contains "prob" and as
-    logits otherwise; else the first list of classes.
+    If `output` is not given, the first of these that the network has is used:
+
+    1. an output with one mapping from class to probability per row, as converters of scikit-learn
+       models write it;
+    2. an output of floats with shape (n, k). It is read as probabilities if its name contains
+       "prob", and as logits otherwise;
+    3. an output with one class per row.
 
     Parameters
     ----------
     path : str or Path
         Path of the file.
     output : str, optional
-        Name of the output to read.
+        Name of the network's output to read.
     mean, std : sequence of float, optional
-        Mean and standard deviation of each channel, of pixels between 0 and 1.
+        Mean and standard deviation of each channel, for pixel values between 0 and 1.
     name, class_names, outputs, batch_size
         See `ModelAdapter`.
     prepare : callable, optional
-        Function from a batch to an array, or to a dict of arrays by input name.
+        Function that converts a batch to an array, or to a dict from input names to arrays.
 
     Raises
     ------
     InputError
-        If the file cannot be opened or there is no such output.
+        If the file cannot be opened, or the network has no output with the name `output`.
     MissingExtra
         If onnxruntime is not installed.
 
@@ -88,7 +92,8 @@ class OnnxModel(ModelAdapter):
             raise UnknownName("output", self.output, names)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A session cannot be pickled; each worker opens its own, from any working directory.
+        # A session cannot be pickled, so each worker opens the file again. Its path is made
+        # absolute, because the working directory of a worker may differ.
         state = {field: value for field, value in vars(self).items() if field != "session"}
         return {**state, "path": Path(self.path).absolute()}
 
@@ -98,7 +103,8 @@ class OnnxModel(ModelAdapter):
         runtime = require("onnxruntime", extra="onnx", purpose="Running an ONNX file")
         options = runtime.SessionOptions()
         options.log_severity_level = 3
-        # Workers have OMP_NUM_THREADS=1. For onnxruntime, 0 means one thread per core.
+        # Worker processes have OMP_NUM_THREADS=1. If the variable is not set, the number of
+        # threads is 0, which means one thread per core to onnxruntime.
         threads = os.environ.get("OMP_NUM_THREADS", "")
         options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
         try:
@@ -116,7 +122,7 @@ class OnnxModel(ModelAdapter):
 
     @property
     def fixed_batch_size(self) -> int | None:
-        """Return the only batch size that the network accepts, or None if any is accepted."""
+        """Return the only batch size that the network accepts, or None if it accepts any size."""
         shape = self.session.get_inputs()[0].shape
         return shape[0] if shape and isinstance(shape[0], int) else None
 
@@ -124,7 +130,7 @@ class OnnxModel(ModelAdapter):
         return self.fixed_batch_size or self.batch_size or default_batch_size(inputs)
 
     def raw_outputs(self, inputs: Inputs) -> RawOutputs:
-        """Run the network; pad the batch if the network accepts only larger ones."""
+        """Run the network; pad the batch if it is smaller than the network's fixed batch size."""
         n_rows = len(inputs)
         n_fixed = self.fixed_batch_size or 0
         feeds = self._session_inputs(inputs)
@@ -176,9 +182,9 @@ class OnnxModel(ModelAdapter):
 
 
 class OnnxInputSpec(NamedTuple):
-    """Declared type and shape of an input, and how batches are converted to it.
+    """Declared type and shape of a network's input, with the conversion of batches to it.
 
-    `shape` has None for sizes that may vary; `name` is the name of the model.
+    In `shape`, None stands for a size that may vary. `name` is the name of the model.
     """
 
     type: str
@@ -241,7 +247,7 @@ class OnnxInputSpec(NamedTuple):
         return len(self.shape) == 4 and self.shape[1] in (1, 3)
 
     def _arrange_axes(self, images: Array) -> Array:
-        """Put the channels first or last, drop them, or flatten, as the declared shape requires."""
+        """Move or drop the channel axis, or flatten the images, to match the declared shape."""
         rank = len(self.shape)
         if self._is_channels_first:
             return np.moveaxis(images, -1, 1)

@@ -1,4 +1,4 @@
-"""Model files that can run code when they are opened: loaded only if the user trusts them."""
+"""Model files that can run code when they are opened. They are loaded only if the user agrees."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_pickle(path: Path, *, trust_pickle: bool) -> Any:
 
 def _load(path: Path) -> Any:
     if path.suffix in (".pkl", ".pickle", ".joblib"):
-        # joblib reads plain pickles too.
+        # joblib also reads pickles that it has not written.
         return require("joblib", extra="sklearn", purpose="Opening a pickle").load(path)
     torch = torch_package()
     if path.suffix == ".pt2":
@@ -54,7 +54,7 @@ def _load(path: Path) -> Any:
 
 
 def _is_script(path: Path) -> bool:
-    """Return whether a file is TorchScript: a zip archive that contains code."""
+    """Return whether a file is TorchScript, which is a zip archive that contains code."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
@@ -62,7 +62,7 @@ def _is_script(path: Path) -> bool:
 
 
 def open_skops(path: Path, *, trust_pickle: bool) -> Any:
-    """Load a skops file; raise if it contains types not known to be safe, unless trusted."""
+    """Load a skops file; raise if it is not trusted and has types that are not known to be safe."""
     skops = require("skops.io", extra="sklearn", purpose="Opening a skops file")
     try:
         unknown = skops.get_untrusted_types(file=path)

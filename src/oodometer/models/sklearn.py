@@ -17,10 +17,12 @@ from oodometer.models.base import ClassNames, ModelAdapter, RawOutputs
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SklearnModel(ModelAdapter):
-    """A fitted estimator: uses `predict_proba` if there is one, else `predict`.
+    """A fitted scikit-learn classifier or pipeline.
 
-    Images are flattened to rows of pixel values from 0 to 255; scaling belongs in the pipeline or
-    in `prepare`. Columns of a table are selected by the names that the estimator was fitted on.
+    `predict_proba` is called if the estimator has this method, otherwise `predict`. Images are
+    flattened to rows of pixel values from 0 to 255. If the pixels need scaling, do it in the
+    pipeline or in `prepare`. The columns of a table are selected by the column names that the
+    estimator was fitted on.
 
     Parameters
     ----------
@@ -29,12 +31,13 @@ class SklearnModel(ModelAdapter):
     name, class_names, outputs, batch_size
         See `ModelAdapter`.
     prepare : callable, optional
-        Function from a batch to the argument of `predict_proba` or `predict`.
+        Function that converts a batch to the argument of `predict_proba` or `predict`.
 
     Raises
     ------
     InputError
-        If the estimator is not fitted, is not a classifier, or cannot return `outputs`.
+        If the estimator is not fitted, is not a classifier, or cannot return outputs of the type
+        `outputs`.
 
     Examples
     --------
@@ -84,12 +87,12 @@ class SklearnModel(ModelAdapter):
         rows = self._flatten_images(inputs) if kind == "images" else inputs
         if fitted_columns is None or rows.shape[1:] != (len(fitted_columns),):
             return rows
-        # scikit-learn warns if column names that it was fitted on are missing.
+        # An estimator that was fitted on named columns warns if it receives an array without names.
         pandas = require("pandas", extra="tables", purpose="Naming the columns of an array")
         return pandas.DataFrame(rows, columns=list(fitted_columns))
 
     def _flatten_images(self, images: Array) -> Array:
-        """Return one row per image, or the images if the first step takes them unchanged."""
+        """Return one row of pixels per image, or unchanged images if the estimator takes images."""
         n_expected = getattr(self.estimator, "n_features_in_", None)
         n_pixels = math.prod(images.shape[1:])
         if n_expected == n_pixels:
@@ -104,7 +107,9 @@ class SklearnModel(ModelAdapter):
 
 
 def to_matrix(table: Any, model_name: str) -> Array:
-    """Return the columns of a numeric table as a matrix of floats; errors name the model.
+    """Return the columns of a numeric table as a matrix of floats.
+
+    `model_name` appears in error messages.
 
     >>> import pyarrow
     >>> to_matrix(pyarrow.table({"age": [40, 50], "dose": [0.5, 1.5]}), "toy")
@@ -145,14 +150,14 @@ def _not_classifier_error(estimator: Any, name: str) -> InputError:
 
 
 def _whole_floats_to_ints(classes: Array) -> Array:
-    """Convert classes such as 1.0 to integers, so that class 1.0 is named "1"."""
+    """Convert whole floats such as 1.0 to integers, so that the class 1.0 gets the name "1"."""
     classes = np.asarray(classes)
     whole = classes.dtype.kind == "f" and np.array_equal(classes, np.floor(classes))
     return classes.astype(np.int64) if whole else classes
 
 
 def _class_names(classes: Any) -> ClassNames | None:
-    """Return the names of the classes; None for the list of classes of several targets."""
+    """Return the class names; None for a multi-output estimator, whose `classes_` is a list."""
     if isinstance(classes, list):
         return None
     return tuple(str(name) for name in _whole_floats_to_ints(classes))

@@ -1,4 +1,4 @@
-"""Torch networks as models, run in evaluation mode on a copy."""
+"""Torch networks as models; a copy of the network is run in evaluation mode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from oodometer.models.base import (
 )
 from oodometer.models.introspection.network import ForwardArguments, Network
 
-# A fused network is used if its logits differ from the original's by at most this.
+# Largest absolute and relative difference between the logits of a fused network (see
+# `fuse_batchnorm`) and those of the original network with which the fused one is used.
 LOGIT_TOLERANCE = 1e-4
 
 
@@ -39,14 +40,14 @@ def best_device() -> str:
 class TorchModel(ModelAdapter):
     """A torch.nn.Module or an exported program that returns logits (n, k).
 
-    The module is copied once and the copy is set to evaluation mode. The module itself is never
-    changed, later training does not affect the copy, and the weights take up memory twice. On the
-    first rows, the copy is compared with a version whose batch norms are folded into convolutions,
-    which is faster and is used if the logits agree.
+    The module is copied once, and the copy is set to evaluation mode. The module itself is never
+    changed, and training it later does not affect the copy. The weights are in memory twice. If
+    possible, a faster version of the copy is built by folding batch norms into convolutions. It is
+    used if its logits on the first two rows agree with those of the copy.
 
-    Images are passed as floats from 0 to 1, channels first, normalized by `mean` and `std` if
-    given; vectors as floats. The module may return a tensor, a tuple that begins with one, or an
-    object with `.logits`.
+    Images are passed as floats from 0 to 1 with the channel axis first. They are normalized if
+    `mean` and `std` are given. Vectors are passed as floats. The module may return a tensor, a
+    tuple whose first element is a tensor, or an object with `.logits`.
 
     Parameters
     ----------
@@ -55,14 +56,15 @@ class TorchModel(ModelAdapter):
     device : str
         Torch device. Default: an accelerator if there is one, else the CPU.
     mean, std : sequence of float, optional
-        Mean and standard deviation of each channel, of pixels between 0 and 1.
+        Mean and standard deviation of each channel, for pixel values between 0 and 1.
     name, class_names, batch_size
         See `ModelAdapter`.
     outputs : {"probs", "logits", "classes"}, optional
-        What the module returns. Default: logits.
+        Type of the module's outputs. Default: logits.
     prepare : callable, optional
-        Function from a batch to an array or tensor, a tuple of these (positional arguments) or a
-        dict (keyword arguments). Texts, pairs and tables need it.
+        Function that converts a batch to the arguments of the module: an array or a tensor, a tuple
+        of arrays or tensors (positional arguments), or a dict of them (keyword arguments). It is
+        required for texts, pairs and tables.
 
     Raises
     ------
@@ -95,7 +97,7 @@ class TorchModel(ModelAdapter):
             self.module.to(memory_format=torch_package().channels_last)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The fused module is not sent to workers: each builds its own.
+        # The fused module is not sent to workers, because each worker builds it again.
         return {field: value for field, value in vars(self).items() if field != "_fast"}
 
     def default_name(self) -> str:
@@ -114,7 +116,7 @@ class TorchModel(ModelAdapter):
         return RawOutputs(values, self.outputs or "logits")
 
     def torch_network(self) -> Network:
-        """Return the torch network, for features and gradients."""
+        """Return the torch network, from which features and gradients are computed."""
         if self.outputs == "classes":
             raise NotApplicable(f"{self.name!r} returns classes only")
         return Network(
@@ -131,7 +133,7 @@ class TorchModel(ModelAdapter):
         )
 
     def _choose_module(self, arguments: ForwardArguments) -> Any:
-        """Return the fused module if its logits on the first two rows agree, else the module."""
+        """Return the fused module if it gives equal logits on two rows, else the original one."""
         fused = fuse_batchnorm(self.module)
         if fused is None:
             return self.module
@@ -147,7 +149,7 @@ class TorchModel(ModelAdapter):
         return fused if agree else self.module
 
     def _to_arguments(self, inputs: Inputs) -> ForwardArguments:
-        """Return the module's arguments for a batch; images from 0 to 1, not yet normalized."""
+        """Return the module's arguments for a batch; images have values from 0 to 1."""
         arguments = self._pack_arguments((self.prepare or self._to_tensor)(inputs))
         is_pixels = self.prepare is None and infer_kind(inputs) == "images"
         return arguments._replace(is_pixels=is_pixels)
@@ -193,12 +195,12 @@ class TorchModel(ModelAdapter):
         return ForwardArguments(tuple(self._to_device(part) for part in parts), {})
 
     def _to_device(self, part: Array | Any) -> Any:
-        # A copy, because a module may modify its inputs in place, and they belong to the user.
+        # Make a copy, because a module may modify its arguments, and the data are the user's.
         return torch_package().as_tensor(part).to(self.device, copy=True)
 
 
 def _call_on_copies(module: Any, arguments: ForwardArguments) -> Any:
-    """Call a module with copies of the arguments, which it may modify in place."""
+    """Call a module with copies of the arguments, because it may modify them in place."""
     args = (part.clone() for part in arguments.args)
     return module(*args, **{name: part.clone() for name, part in arguments.kwargs.items()})
 
@@ -207,7 +209,7 @@ def _copy_module(module: Any, name: str) -> Any:
     if isinstance(module, torch_package().export.ExportedProgram):
         return _exported_module(module, name)
     try:
-        # Copying a scripted module is a computation; without no_grad, autograd would record it.
+        # Without no_grad, autograd would record the copying of a TorchScript module's weights.
         with torch_package().no_grad():
             return copy.deepcopy(module).eval()
     except Exception as error:
@@ -218,7 +220,7 @@ def _copy_module(module: Any, name: str) -> Any:
 
 
 def _exported_module(program: Any, name: str) -> Any:
-    """Return the graph as a module; raise if it was exported in training mode."""
+    """Return an exported program as a module; raise if it was exported in training mode."""
     training = any(_is_training_node(node) for node in program.graph.nodes)
     if training or program.graph_signature.buffers_to_mutate:
         raise InputError(
@@ -229,7 +231,7 @@ def _exported_module(program: Any, name: str) -> Any:
 
 
 def _is_training_node(node: Any) -> bool:
-    """Return whether a node is active dropout, or batch norm with statistics of the batch."""
+    """Return whether a node is dropout or batch norm in training mode."""
     operation = str(node.target)
     if "batch_norm" in operation:
         return len(node.args) > 5 and node.args[5] is True

@@ -1,9 +1,10 @@
 """Gram matrices of gradients and Jacobian norms of a network, in bounded memory.
 
-The empirical Fisher matrix of n rows has one row and column per weight. Its eigenvalues, and the
-angles between its eigenvectors and those of another Fisher matrix, follow from the (n, n) inner
-products of the gradients. These add up over groups of weights, so that neither the matrix nor the
-gradients of all rows by all weights are in memory at the same time.
+The empirical Fisher matrix of n inputs has one row and one column per weight of the network, so it
+is too large for memory. Its eigenvalues can be computed from the (n, n) matrix of inner products of
+the inputs' gradients (the Gram matrix), and so can the angles between its eigenvectors and those of
+another Fisher matrix. The Gram matrix is a sum over groups of weights. Only the gradients with
+respect to one group are therefore in memory at a time.
 """
 
 from __future__ import annotations
@@ -36,26 +37,31 @@ from oodometer.models.introspection.per_example_gradients import (
     require_gradients,
 )
 
-# 1 GiB: half for the gradients of all rows by some weights, half for the rows being computed.
+# 1 GiB. One half holds the gradients of all rows with respect to one group of weights; the other
+# half is for the rows whose gradients are being computed.
 MEMORY_BYTES = 2**30
 
 
 class InputsWithClasses(NamedTuple):
-    """Inputs x with the classes y whose log p(y|x) is differentiated."""
+    """Inputs x and one class y for each, where log p(y|x) is the function to differentiate."""
 
     inputs: Inputs
     classes: Ints
 
 
 class GradientGram(NamedTuple):
-    """Inner products (n, n) of the gradients of all rows, and whether the slow loop was used."""
+    """Inner products (n, n) of the rows' gradients, and whether the slow `by_loop` was used."""
 
     values: Floats
     used_loop: bool
 
 
 def sample_classes(network: Network, inputs: Inputs, uniforms: Floats) -> Ints:
-    """Draw one class per row from the network's probabilities by inverting their cumulative sum."""
+    """Draw one class per row from the network's probabilities.
+
+    `uniforms` has one random number between 0 and 1 per row. The class is the first one whose
+    cumulative probability exceeds this number.
+    """
     torch = torch_package()
     with enable_gradients("classes"), torch.no_grad():
         probs = [network.probs(network.to_arguments(batch)) for batch in network.batches(inputs)]
@@ -72,7 +78,11 @@ def sample_classes(network: Network, inputs: Inputs, uniforms: Floats) -> Ints:
 def gradient_gram(
     network: Network, sides: Sequence[InputsWithClasses], *, memory_bytes: int = MEMORY_BYTES
 ) -> GradientGram:
-    """Return the Gram matrix of the gradients of log p(y|x), for the rows of all sides together."""
+    """Return the Gram matrix of the gradients of log p(y|x) with respect to the weights.
+
+    `sides` are one or several sets of rows, for example source and target. The matrix has one row
+    and one column per row of all sets together.
+    """
     if not network.weights:
         raise NotApplicable(f"{network.name!r} has no weights")
     with enable_gradients("gradients"):
@@ -84,16 +94,20 @@ def gradient_gram(
     return GradientGram(total, used_loop=computation.method is by_loop)
 
 
-# Units (layers or single weights) whose gradients are in memory at once, with their columns.
+# One group of units, each with the columns of its gradients. A unit is a layer or a single weight.
+# The gradients of one group are in memory at a time.
 UnitColumns = dict[str, slice]
 
 
 def split_units(units: Mapping[str, GradientFactors], max_numbers: int) -> list[UnitColumns]:
-    """Group consecutive units so that a group has at most `max_numbers` numbers per row."""
+    """Group consecutive units so that a group has at most `max_numbers` numbers per row.
+
+    Only unfactored gradients can be split: a larger factored unit forms a group of its own.
+    """
     groups: list[UnitColumns] = [{}]
     filled = 0
     for name, factors in units.items():
-        # Factors are smaller than the gradients and cannot be split by columns.
+        # Factors cannot be split by columns, but they are smaller than the gradients.
         step = max_numbers if len(factors.factors) == 1 else factors.width
         for start in range(0, factors.width, step):
             size = min(step, factors.width - start)
@@ -107,10 +121,11 @@ def split_units(units: Mapping[str, GradientFactors], max_numbers: int) -> list[
 
 @dataclass(frozen=True, eq=False)
 class GradientComputation:
-    """Plan for computing gradients group by group.
+    """Plan for computing the inner products of gradients, one group of units at a time.
 
-    `units` has the factors of one row, for their sizes; `saved_bytes_per_row` is what autograd keeps
-    of one row between the forward and the backward pass.
+    `units` contains the gradient factors of one row and is used for their sizes only.
+    `saved_bytes_per_row` is the memory that autograd needs per row to keep activations from the
+    forward pass for the backward pass.
     """
 
     network: Network
@@ -124,7 +139,7 @@ class GradientComputation:
     def from_first_rows(
         cls, network: Network, sides: Sequence[InputsWithClasses], memory_bytes: int
     ) -> GradientComputation:
-        """Choose the method by the first two rows, and measure sizes on the first."""
+        """Choose the method on the first two rows, and measure memory sizes on the first row."""
         first = next(side for side in sides if len(side.classes))
         two_rows = network.to_arguments(take(first.inputs, slice(0, 2)))
         row = two_rows.rows(slice(0, 1))
@@ -139,12 +154,12 @@ class GradientComputation:
         )
 
     def split_units(self) -> list[UnitColumns]:
-        """Group the units so that half of the memory holds one group for all rows."""
+        """Group the units so that half of the memory can hold one group's gradients of all rows."""
         n = sum(len(side.classes) for side in self.sides)
         return split_units(self.units, max(self.memory_bytes // (2 * self._number_bytes * n), 1))
 
     def inner_products(self, columns: UnitColumns) -> Floats:
-        """Return the inner products of all rows' gradients by one group of units."""
+        """Return the inner products of all rows' gradients with respect to one group of units."""
         chunks = [
             {name: part.to_cpu(columns[name]) for name, part in factors.items()}
             for factors in self._factor_chunks(columns)
@@ -159,10 +174,11 @@ class GradientComputation:
         return max(int(factor.itemsize) for unit in units for factor in unit.factors)
 
     def _factor_chunks(self, columns: UnitColumns) -> Iterator[dict[str, GradientFactors]]:
-        """Yield the factors of some units, for as many rows at once as half of the memory holds."""
+        """Yield the factors of some units in chunks of rows that fit into half of the memory."""
         template = {name: self.units[name] for name in columns}
         numbers = sum(factors.width for factors in template.values())
-        # Twice: the backward pass needs as much as the forward pass, and gradients are concatenated.
+        # The factor 2 is for the backward pass, which needs as much memory as the forward pass, and
+        # for the gradients, which are in memory twice when they are concatenated.
         row_bytes = 2 * (self.saved_bytes_per_row + self._number_bytes * numbers)
         for side in self.sides:
             step = rows_in_memory(self.network, side.inputs, self.memory_bytes // 2, row_bytes)
@@ -182,12 +198,15 @@ def _class_tensor(classes: Ints, network: Network) -> Any:
 
 
 def rows_in_memory(network: Network, inputs: Inputs, memory_bytes: int, row_bytes: int) -> int:
-    """Return how many rows fit into memory, at most the model's batch size and at least 1."""
+    """Return the number of rows that fit into memory, from 1 up to the model's batch size."""
     return max(min(memory_bytes // max(row_bytes, 1), network.rows_per_batch(inputs)), 1)
 
 
 def saved_tensor_bytes(network: Network, row: ForwardArguments) -> int:
-    """Return the bytes that autograd saves of a forward pass of one row, without the weights."""
+    """Return the bytes of all tensors that autograd saves in a forward pass of one row.
+
+    The weights are not counted, because they are in memory anyway.
+    """
     saved_bytes: dict[int, int] = {}
 
     def pack(tensor: Any) -> Any:
@@ -206,14 +225,16 @@ def saved_tensor_bytes(network: Network, row: ForwardArguments) -> int:
 
 
 def jacobian_norms(network: Network, inputs: Inputs, *, memory_bytes: int = MEMORY_BYTES) -> Floats:
-    """Return the Frobenius norm of dp/dx per row: p the probabilities, x the input tensor.
+    """Return the Frobenius norm of the Jacobian dp/dx of each row.
 
-    For images, x has values from 0 to 1, before normalization by mean and standard deviation.
+    p are the class probabilities, and x is the input tensor. For images, x has values from 0 to 1,
+    before normalization by mean and standard deviation.
     """
     norms = np.empty(len(inputs))
     with enable_gradients("derivatives by its inputs"):
         row = network.to_arguments(take(inputs, slice(0, 1)))
-        # Besides the inputs: a copy, the gradient, the sum of gradients, and squares as float64.
+        # Besides the inputs, memory is needed for a copy of them, the gradient, the sum of the
+        # gradients, and the squared gradient as float64: 8 times the inputs in all.
         row_bytes = 8 * row.single_tensor.nbytes + 2 * saved_tensor_bytes(network, row)
         step = rows_in_memory(network, inputs, memory_bytes, row_bytes)
         for start in range(0, len(inputs), step):
@@ -224,7 +245,7 @@ def jacobian_norms(network: Network, inputs: Inputs, *, memory_bytes: int = MEMO
 
 
 def _squared_jacobian_norms(network: Network, arguments: ForwardArguments) -> Floats:
-    """Run one backward pass per class for all rows; rows do not affect each other's gradients."""
+    """Return the squared norms per row, by one backward pass per class for all rows together."""
     torch = torch_package()
     inputs = arguments.single_tensor.detach().requires_grad_()
     probs = network.probs(arguments._replace(args=(inputs,)))
@@ -243,7 +264,8 @@ def _squared_jacobian_norms(network: Network, arguments: ForwardArguments) -> Fl
             )
         squares += _squared_norms(gradient)
         gradient_sum += gradient
-    # Probabilities sum to 1, so the gradient of the last class is minus the sum of the others.
+    # The probabilities sum to 1, so their gradients sum to 0: the gradient of the last class is
+    # minus the sum of the gradients of all other classes.
     return squares + _squared_norms(gradient_sum)
 
 
@@ -253,7 +275,10 @@ def _squared_norms(gradients: Any) -> Floats:
 
 @contextmanager
 def enable_gradients(quantity: str) -> Iterator[None]:
-    """Enable autograd in any mode of the caller, and report exceptions as NotApplicable."""
+    """Enable autograd even if the caller has disabled it; convert exceptions to NotApplicable.
+
+    `quantity` names the computed quantity in the message of the exception.
+    """
     torch = torch_package()
     with not_applicable_on_error(quantity), torch.inference_mode(False), torch.enable_grad():
         yield

@@ -1,9 +1,12 @@
 """Factored per-example gradients of a layer's weights, and their inner products.
 
-Only inner products of gradients are needed. The gradient of a linear layer's weight is an outer
-product, and the inner product of two outer products is the product of their factors' inner products,
-so the gradient is never formed. The gradients of a convolution, which is linear at many positions,
-are formed when needed, some output channels at a time, if their factors are smaller.
+Only inner products of gradients are needed. For one row, the gradient of a linear layer's weight is
+the outer product a bᵀ, where a is the gradient of the layer's output and b is the layer's input.
+The inner product of two such gradients is (a₁·a₂)(b₁·b₂), so the factors a and b suffice, and the
+gradient is never formed. A convolution is linear at each position of the image, and its gradient is
+a sum of outer products over the positions. If its factors are smaller than its gradient, the
+factors are stored. The gradient is then formed for the inner products only, some output channels at
+a time.
 """
 
 from __future__ import annotations
@@ -16,17 +19,18 @@ import numpy as np
 from oodometer.core.array_types import Floats
 from oodometer.core.optional_imports import torch_package
 
-# Columns converted to float64 and multiplied at once.
+# Number of columns that are converted to float64 and multiplied at once.
 PRODUCT_COLUMNS = 4096
-# Rows and bytes of gradients formed at once.
+# Largest number of rows, and largest size in bytes, of gradients that are formed at once.
 MATERIALIZE_ROWS = 16
 MATERIALIZE_BYTES = 2**26
 
 
 class LayerCall(NamedTuple):
-    """Recorded call of a layer: input and output of every row, and the other arguments.
+    """Recorded call of a layer: the input and output of every row, and the other arguments.
 
-    `version` is torch's modification counter of the input at the time of the call.
+    `version` is the value that torch's modification counter of the input tensor had at the call. A
+    higher value later means that the tensor has been modified in place.
     """
 
     layer: Any
@@ -38,10 +42,13 @@ class LayerCall(NamedTuple):
 
 
 class GradientFactors(NamedTuple):
-    """Per-example gradients of a layer or a weight, possibly factored.
+    """Per-example gradients of a layer or of a single weight, in one of three forms.
 
-    One tensor (n, width): the gradients. Two tensors: each gradient is the outer product of their
-    rows. Two tensors and a layer: the gradient of the layer's output, and the layer's input.
+    - One tensor of shape (n, width) contains the gradients themselves.
+    - Of two tensors without a layer, row i of the first and row i of the second have the gradient
+      of row i as their outer product.
+    - Of two tensors with a layer, the first is the gradient of the layer's output and the second is
+      the layer's input. The gradient is computed from them when it is needed.
     """
 
     factors: tuple[Any, ...]
@@ -49,11 +56,15 @@ class GradientFactors(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Return the count of numbers per row."""
+        """Return how many numbers are stored per row."""
         return sum(factor[0].numel() for factor in self.factors)
 
     def to_cpu(self, columns: slice) -> GradientFactors:
-        """Move to main memory; copy only `columns` of unfactored gradients to free the others."""
+        """Move the factors to main memory.
+
+        Of unfactored gradients, only `columns` are copied, so that the memory of all other columns
+        can be freed.
+        """
         if len(self.factors) == 1:
             return self._replace(factors=(self.factors[0][:, columns].detach().cpu().clone(),))
         return self._replace(factors=tuple(factor.detach().cpu() for factor in self.factors))
@@ -65,14 +76,16 @@ class GradientFactors(NamedTuple):
 def collect_factors(
     call: LayerCall, output_gradient: Any, template: GradientFactors | None = None
 ) -> GradientFactors:
-    """Return the gradients of a layer's own weights, factored if that is smaller.
+    """Return the gradients of a layer's own weights, factored if the factors are smaller.
 
-    With a `template`, the form is that of the template, so that chunks of rows can be combined.
+    If a `template` is given, the result has the same form as the template, so that results for
+    several chunks of rows can be combined.
     """
     nn = torch_package().nn
     layer = call.layer
     layer_input = call.input
-    # Weights with other names are reparametrizations of what the layer multiplies by.
+    # Parameters with other names mean that the weight is reparametrized, for example by weight
+    # normalization; the formulas for plain layers do not apply then.
     plain = {name for name, _ in layer.named_parameters(recurse=False)} <= {"weight", "bias"}
     if plain and type(layer) is nn.Embedding and _simple_embedding(layer):
         return GradientFactors((output_gradient, layer_input), layer)
@@ -108,7 +121,10 @@ def _simple_convolution(layer: Any) -> bool:
 def materialize(
     layer: Any, layer_input: Any, output_gradient: Any, outputs: slice = slice(None)
 ) -> Any:
-    """Return gradients of a layer that is linear at every position: sums over the positions."""
+    """Return the gradients of a linear layer or convolution, which are sums over positions.
+
+    `outputs` selects the output channels whose weights' gradients are computed.
+    """
     torch = torch_package()
     if type(layer) is torch.nn.Linear:
         positions = layer_input.flatten(1, -2)
@@ -122,7 +138,7 @@ def materialize(
 
 
 def _batchnorm_gradients(layer: Any, layer_input: Any, output_gradient: Any) -> Any:
-    """Return gradients of a batch norm with running statistics: scale and shift per channel."""
+    """Return the gradients of the scale and the shift of a batch norm with running statistics."""
     torch = torch_package()
     layer_input = layer_input.reshape(*layer_input.shape[:2], -1)
     output_gradient = output_gradient.reshape(*output_gradient.shape[:2], -1)
@@ -132,7 +148,7 @@ def _batchnorm_gradients(layer: Any, layer_input: Any, output_gradient: Any) -> 
 
 
 def _vjp_gradients(call: LayerCall, output_gradient: Any) -> Any:
-    """Return gradients of any other layer: a vector-Jacobian product per row."""
+    """Return the gradients of any other layer, by one vector-Jacobian product per row."""
     torch = torch_package()
     func = torch.func
     layer = call.layer
@@ -155,12 +171,15 @@ def _vjp_gradients(call: LayerCall, output_gradient: Any) -> Any:
 
 
 def gram_matrix(units: Mapping[str, GradientFactors]) -> Floats:
-    """Return the inner products (n, n) of the rows' gradients, summed over all units."""
+    """Return the inner products (n, n) of the rows' gradients, summed over all units.
+
+    A unit is a layer or a single weight.
+    """
     return np.asarray(sum(inner_products([factors]) for factors in units.values()))
 
 
 def inner_products(chunks: Sequence[GradientFactors]) -> Floats:
-    """Return the inner products of one unit's gradients, for the rows of all chunks.
+    """Return the inner products of one unit's gradients, between the rows of all chunks.
 
     >>> import torch
     >>> inner_products([GradientFactors((torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[3.0], [2.0]])))])
@@ -177,7 +196,7 @@ def inner_products(chunks: Sequence[GradientFactors]) -> Floats:
 
 
 def _chunked_inner_products(chunks: Sequence[Any]) -> Floats:
-    """Return inner products of rows in float64, because the eigenvalues span many magnitudes."""
+    """Return inner products of rows in float64, because eigenvalues span orders of magnitude."""
     total = np.zeros([sum(len(chunk) for chunk in chunks)] * 2)
     for start in range(0, chunks[0].shape[1], PRODUCT_COLUMNS):
         columns = slice(start, start + PRODUCT_COLUMNS)
@@ -187,7 +206,7 @@ def _chunked_inner_products(chunks: Sequence[Any]) -> Floats:
 
 
 def _convolution_inner_products(chunks: Sequence[GradientFactors]) -> Floats:
-    """Form the gradients of some output channels at a time, for all rows."""
+    """Return inner products by forming the gradients of some output channels at a time."""
     layer = chunks[0].layer
     n = sum(len(chunk.factors[0]) for chunk in chunks)
     step = max(MATERIALIZE_BYTES // (n * layer.weight[0].nbytes), 1)
@@ -205,7 +224,7 @@ def _convolution_inner_products(chunks: Sequence[GradientFactors]) -> Floats:
 
 
 def _embedding_inner_products(chunks: Sequence[GradientFactors]) -> Floats:
-    """Sum over tokens: a token's vector has a gradient only in the rows that contain the token."""
+    """Return the inner products as a sum over tokens, each over the rows that contain the token."""
     tokens = [chunk.factors[1].reshape(len(chunk.factors[1]), -1).cpu().numpy() for chunk in chunks]
     output_gradients = np.concatenate(
         [to_float64(chunk.factors[0].flatten(0, -2)) for chunk in chunks]

@@ -1,7 +1,8 @@
 """Access to the layers, features and probabilities of a torch network.
 
-A model with an accessible network has a method `torch_network() -> Network`. The module is the
-model's own copy, in evaluation mode; nothing here changes its weights, mode or running statistics.
+A model with an accessible network has a method `torch_network() -> Network`. The network's module
+is the model's own copy in evaluation mode. No function here changes its weights, its mode or the
+running statistics of its batch norms.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from oodometer.core.softmax_kernels import MIN_PROBABILITY
 
 
 class ForwardArguments(NamedTuple):
-    """Arguments of a module's forward; every tensor has one row per input.
+    """Arguments of a module's `forward` method; every tensor has one row per input.
 
-    `is_pixels` says that the only argument is a tensor of images with values from 0 to 1.
+    `is_pixels` is True if the only argument is a tensor of images with values from 0 to 1.
     """
 
     args: tuple[Any, ...]
@@ -45,7 +46,10 @@ class ForwardArguments(NamedTuple):
 
     @property
     def single_tensor(self) -> Any:
-        """Return the only tensor of floats, with respect to which derivatives are taken."""
+        """Return the only argument if it is a tensor of floats, else raise NotApplicable.
+
+        Derivatives with respect to the inputs are derivatives with respect to this tensor.
+        """
         if len(self.args) != 1 or self.kwargs or not self.args[0].is_floating_point():
             raise NotApplicable(
                 "the model takes tokens or several tensors, and the derivative with respect to the "
@@ -56,7 +60,7 @@ class ForwardArguments(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A torch module, and the functions around its forward.
+    """A torch module, with functions that prepare its arguments and read its outputs.
 
     Attributes
     ----------
@@ -65,17 +69,18 @@ class Network:
     module : torch.nn.Module
         The network, in evaluation mode.
     to_arguments : callable
-        From a batch to the module's arguments before normalization (images: from 0 to 1).
+        Function that converts a batch to the module's arguments before normalization. Images then
+        have values from 0 to 1.
     normalize : callable
-        From these to the arguments that the module takes; differentiable.
+        Differentiable function that converts these arguments to the ones that the module takes.
     extract_scores : callable
-        From the module's output to the tensor of scores (n, k).
+        Function that returns the tensor of scores (n, k) in the module's output.
     score_type : {"logits", "probs"}
         Meaning of the scores.
     to_predictions : callable
-        From an array of scores to Predictions with the model's class names.
+        Function that converts an array of scores to Predictions with the model's class names.
     rows_per_batch : callable
-        From inputs to the number of rows per forward pass.
+        Function that returns the number of rows per forward pass for given inputs.
     """
 
     name: str
@@ -89,7 +94,10 @@ class Network:
 
     @cached_property
     def weights(self) -> dict[str, Any]:
-        """Return the detached parameters by name; do not modify them in place."""
+        """Return the parameters by name, detached from autograd.
+
+        Do not modify them in place, because they share memory with the module's parameters.
+        """
         parameters = self.module.named_parameters()
         return {name: weight.detach() for name, weight in parameters if weight.is_floating_point()}
 
@@ -99,9 +107,9 @@ class Network:
         return tuple(name for name, _ in self.module.named_modules() if name)
 
     def forward(self, arguments: ForwardArguments, weights: Mapping[str, Any] | None = None) -> Any:
-        """Return the scores (n, k), computed with `weights` instead of the module's if given."""
+        """Return the scores (n, k), computed with `weights` or else with the module's weights."""
         normalized = self.normalize(arguments)
-        # Copies, because a module may modify its arguments in place.
+        # The module gets copies of the arguments, because it may modify them in place.
         args = tuple(part.clone() for part in normalized.args)
         kwargs = {name: part.clone() for name, part in normalized.kwargs.items()}
         if weights is None:
@@ -112,22 +120,26 @@ class Network:
         return self.extract_scores(call(self.module, dict(weights), args, kwargs))
 
     def logits(self, arguments: ForwardArguments, weights: Mapping[str, Any] | None = None) -> Any:
-        """Return differentiable logits (n, k), computed with `weights` if given."""
+        """Return differentiable logits (n, k); see `forward` for `weights`."""
         scores = self.forward(arguments, weights)
         return scores if self.score_type == "logits" else scores.clamp(min=MIN_PROBABILITY).log()
 
     def probs(self, arguments: ForwardArguments, weights: Mapping[str, Any] | None = None) -> Any:
-        """Return differentiable probabilities (n, k), computed with `weights` if given."""
+        """Return differentiable probabilities (n, k); see `forward` for `weights`."""
         return self.logits(arguments, weights).softmax(dim=-1)
 
     def class_columns(self, n_classes: int) -> Ints:
-        """Return the module's column of each class, because users can reorder the classes."""
-        # One row per column. Logits that sum to 1 would be mistaken for probabilities, hence 2.
+        """Return, for each class, its column in the module's scores.
+
+        The two orders differ if the user has reordered the classes.
+        """
+        # Row j has its largest score in column j. Logits use 2 instead of 1, because rows that sum
+        # to 1 would be mistaken for probabilities.
         one_hot = np.eye(n_classes) if self.score_type == "probs" else 2 * np.eye(n_classes)
         return np.argsort(self.to_predictions(one_hot).classes)
 
     def batches(self, inputs: Inputs) -> Iterator[Inputs]:
-        """Split inputs into batches of the model's batch size."""
+        """Yield the inputs in batches of the model's batch size."""
         step = max(self.rows_per_batch(inputs), 1)
         for start in range(0, len(inputs), step):
             yield take(inputs, slice(start, start + step))
@@ -151,7 +163,10 @@ class Network:
 
     @contextmanager
     def capture_layer(self, layer: str) -> Iterator[list[Any]]:
-        """Yield a list that receives the layer's output, or the last linear layer's input."""
+        """Yield a list that receives the layer's output in every forward pass.
+
+        For the default layer, the list receives the input of the last linear layer.
+        """
         captured: list[Any] = []
 
         def capture_output(_: Any, __: Any, output: Any) -> None:
@@ -161,7 +176,8 @@ class Network:
             captured[:] = [args]
 
         if layer == LAST_LINEAR_INPUT:
-            # Only the pass shows which linear layer is last: each overwrites the one before.
+            # Only the forward pass shows which linear layer is called last, so every linear layer
+            # overwrites the input captured before.
             hooks = [part.register_forward_pre_hook(capture_input) for part in self.linear_layers]
         else:
             modules = dict(self.module.named_modules())
@@ -173,7 +189,7 @@ class Network:
                 hook.remove()
 
     def validate_layer(self, layer: str) -> str:
-        """Return the name of a layer; raise if it does not exist or cannot be accessed."""
+        """Return the name `layer`; raise if there is no such layer or it cannot be accessed."""
         if not isinstance(layer, str):
             raise InputError(
                 f"layer must be the name of a layer, such as '0' or 'head'; got {layer!r}."
@@ -188,12 +204,12 @@ class Network:
 
     @property
     def is_scripted(self) -> bool:
-        """Return whether the module is TorchScript, which runs outside of Python."""
+        """Return whether the module is TorchScript, whose layers Python cannot access."""
         return isinstance(self.module, torch_package().jit.ScriptModule)
 
     @cached_property
     def linear_layers(self) -> tuple[Any, ...]:
-        """Return all linear layers; the input of the last one is the default feature."""
+        """Return all linear layers. The default features are the input of the last one called."""
         if self.is_scripted:
             raise NotApplicable(f"{self.name!r} is {SCRIPTED_REASON}; pass features")
         linear = torch_package().nn.Linear
@@ -207,7 +223,7 @@ class Network:
 
 
 SCRIPTED_REASON = "scripted, and its layers are not accessible"
-# Default location of the features.
+# Value of `layer` that stands for the default features.
 LAST_LINEAR_INPUT = "input of the last linear layer"
 
 
@@ -221,7 +237,10 @@ class HasNetwork(Protocol):
 
 @contextmanager
 def not_applicable_on_error(quantity: str) -> Iterator[None]:
-    """Convert any exception of a module to NotApplicable with a one-line reason."""
+    """Convert any exception of a module to NotApplicable with a one-line reason.
+
+    `quantity` names in the message what could not be computed.
+    """
     try:
         yield
     except OodometerError:
@@ -250,7 +269,7 @@ def _feature_rows(captured: Any, inputs: Inputs, layer: str) -> Floats:
 
 
 def check_feature_widths(features: list[Floats], layer: str) -> None:
-    """Raise if batches of features differ in width."""
+    """Raise if the numbers of features per row differ between batches."""
     widths = sorted({part.shape[1] for part in features})
     if len(widths) > 1:
         raise _layer_error(
@@ -259,7 +278,7 @@ def check_feature_widths(features: list[Floats], layer: str) -> None:
 
 
 def _layer_error(layer: str, problem: str) -> OodometerError:
-    """Return InputError for a layer that the user named, NotApplicable for the default one."""
+    """Return InputError for a layer that the user named, NotApplicable for the default layer."""
     if layer == LAST_LINEAR_INPUT:
         return NotApplicable(
             f"the {LAST_LINEAR_INPUT} {problem}; name a layer (layer=…) or pass features"

@@ -1,10 +1,10 @@
 """Per-example gradients of log p(y|x) with respect to the weights, by three equivalent methods.
 
-by layers  one forward and one backward pass for all rows; each layer's gradients follow from its
-           input and the gradient of its output (Goodfellow, Efficient Per-Example Gradient
-           Computations, 2015)
-by vmap    torch.func maps the gradient of one row over all rows
-by loop    one row after the other; works for any module
+- `by_layers` runs one forward and one backward pass for all rows. It computes the gradients of each
+  layer from the layer's input and the gradient of its output (Goodfellow, Efficient Per-Example
+  Gradient Computations, 2015).
+- `by_vmap` computes the gradients of all rows at once with `torch.func.vmap`.
+- `by_loop` computes one row after the other. It is the slowest method, and works for any module.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from oodometer.models.introspection.gradient_factors import (
 )
 from oodometer.models.introspection.network import ForwardArguments, Network
 
-# A method is used if the inner products of its gradients differ from the loop's by at most this
-# fraction of the largest inner product.
+# A faster method is used if the inner products of its gradients differ from those of `by_loop` by
+# at most this fraction of the largest inner product.
 GRAM_TOLERANCE = 1e-3
 
 
 class GradientMethod(Protocol):
-    """Function that computes gradients of a batch by unit, which is a layer or a single weight.
+    """Function that computes the gradients of a batch for every unit.
 
-    With a `template`, only the units of the template are computed, in the same form.
+    A unit is a layer or a single weight. If a `template` is given, only the units in the template
+    are computed, and their gradients have the same form as in the template.
     """
 
     def __call__(
@@ -47,9 +48,10 @@ class GradientMethod(Protocol):
 
 
 def choose_method(network: Network, arguments: ForwardArguments) -> GradientMethod:
-    """Return the fastest method that agrees with the loop on these rows."""
+    """Return the fastest method that agrees with `by_loop` on these rows."""
     with torch_package().no_grad():
-        # The least likely class: log p of a certain class has gradient 0, which proves nothing.
+        # Compare gradients for the least likely class. If a class has probability 1, its log p has
+        # gradient 0, and every method would agree.
         classes = network.logits(arguments).argmin(dim=-1)
     expected = gram_matrix(by_loop(network, arguments, classes))
     if not np.isfinite(expected).all():
@@ -58,10 +60,10 @@ def choose_method(network: Network, arguments: ForwardArguments) -> GradientMeth
     for method in (by_layers, by_vmap):
         try:
             with catch_warnings():
-                # Torch warns where vmap falls back to a loop, which is slower than ours.
+                # Torch warns if vmap falls back to a loop, which is slower than `by_loop`.
                 filterwarnings("error", message="There is a performance drop")
                 actual = gram_matrix(method(network, arguments, classes))
-        except Exception:  # a module may do anything that a method does not support
+        except Exception:  # a method may fail in any way on a module that it does not support
             continue
         if np.allclose(actual, expected, rtol=0, atol=tolerance):
             return method
@@ -77,7 +79,7 @@ def by_loop(
     classes: Any,
     template: Mapping[str, GradientFactors] | None = None,
 ) -> dict[str, GradientFactors]:
-    """Run a forward and a backward pass per row."""
+    """Return the gradients by one forward and one backward pass per row."""
     torch = torch_package()
     rows = []
     with require_gradients(network) as weights:
@@ -85,7 +87,8 @@ def by_loop(
         for i in range(len(classes)):
             row = slice(i, i + 1)
             log_probs = _log_probs(network.logits(arguments.rows(row)), classes[row])
-            # All weights: torch crashes on some group norms if earlier weights are left out.
+            # Compute the gradients of all weights, because torch crashes on some group norms if
+            # weights of earlier layers are left out.
             gradients = torch.autograd.grad(
                 log_probs[0], list(weights.values()), materialize_grads=True
             )
@@ -97,7 +100,7 @@ def by_loop(
 
 @contextmanager
 def require_gradients(network: Network) -> Iterator[dict[str, Any]]:
-    """Yield the module's weights by name, with gradients enabled for all of them meanwhile."""
+    """Yield the module's weights by name; until the context ends, all of them require gradients."""
     parameters = network.module.named_parameters()
     weights = {name: weight for name, weight in parameters if weight.is_floating_point()}
     before = {name: weight.requires_grad for name, weight in weights.items()}
@@ -123,7 +126,7 @@ def by_vmap(
     classes: Any,
     template: Mapping[str, GradientFactors] | None = None,
 ) -> dict[str, GradientFactors]:
-    """Map the gradient of one row over all rows."""
+    """Return the gradients by mapping the gradient function of one row over all rows."""
     func = torch_package().func
     weights = network.weights
     selected = weights if template is None else {name: weights[name] for name in template}
@@ -146,7 +149,7 @@ def by_layers(
     classes: Any,
     template: Mapping[str, GradientFactors] | None = None,
 ) -> dict[str, GradientFactors]:
-    """Run one backward pass for all rows, then compute the gradients layer by layer."""
+    """Return the gradients layer by layer, after one backward pass for all rows."""
     all_layers = _layers_with_weights(network)
     layers = all_layers if template is None else {name: all_layers[name] for name in template}
     with _record_calls(layers, len(classes)) as calls:
@@ -165,7 +168,7 @@ def by_layers(
 
 
 def _layers_with_weights(network: Network) -> dict[str, Any]:
-    """Return the modules that own weights; raise if two share a weight."""
+    """Return the modules that have weights of their own; raise if two modules share a weight."""
     modules = dict(network.module.named_modules())
     weights = {name: list(layer.parameters(recurse=False)) for name, layer in modules.items()}
     if sum(len(own) for own in weights.values()) != len(network.weights):
@@ -183,7 +186,7 @@ def _record_calls(layers: Mapping[str, Any], n: int) -> Iterator[dict[str, Layer
             if name in calls:
                 raise RuntimeError(f"the layer {name!r} is called twice")
             calls[name] = _layer_call(layer, args, kwargs, output, n)
-            # Later layers may modify the output in place; they get a copy.
+            # Later layers get a copy of the output, because they may modify it in place.
             return calls[name].output.clone()
 
         return record
@@ -205,7 +208,7 @@ def _layer_call(layer: Any, args: Any, kwargs: Any, output: Any, n: int) -> Laye
     if any(isinstance(part, torch_package().Tensor) for part in (*others, *kwargs.values())):
         raise RuntimeError("a layer is called with several tensors")
     if len(layer_input) == 1 and len(output) == 1:
-        # One row shared by all inputs, such as position embeddings: repeat it for each input.
+        # The row is shared by all inputs, as position embeddings are: repeat it for each input.
         layer_input = layer_input.expand(n, *layer_input.shape[1:])
         output = output.expand(n, *output.shape[1:])
     if len(layer_input) != n or len(output) != n:
