@@ -12,7 +12,7 @@ from oodometer.core.protocols import Estimator, StreamingEstimator
 from oodometer.core.stats import rng_for
 from oodometer.estimators import Mandoline, available
 from oodometer.testing import toy_pair, toy_predictions, with_other_toy_models
-from tests.support.conformance import assert_conformance
+from tests.support.cases import assert_conformance
 
 MEMBERS = [*available(), Mandoline(5, "equal-mass")]
 N_REPLICATES = 300

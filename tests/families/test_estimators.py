@@ -19,7 +19,7 @@ from oodometer.core.results import Estimate
 from oodometer.core.stats import Line
 from oodometer.estimators import LinearCorrection, Mandoline, available, get
 from oodometer.testing import ESTIMATOR_RULES, toy_pair
-from tests.support.conformance import assert_conformance
+from tests.support.cases import assert_conformance
 
 VARIANTS: tuple[Estimator, ...] = (
     Mandoline(20, "equal-mass"),

@@ -9,7 +9,7 @@ from oodometer.measures import available
 from oodometer.measures.distributed import group_by_shared_work
 from oodometer.testing import MEASURE_RULES
 from oodometer.testing.measures import MeasureTestSubjects
-from tests.support.conformance import assert_conformance
+from tests.support.cases import assert_conformance
 
 SUBJECTS = MeasureTestSubjects()
 

@@ -16,7 +16,7 @@ from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.testing import TRANSFORM_RULES, check_transform, toy_inputs
 from oodometer.testing._transform_magnitude import MAGNITUDE_METERS
-from tests.support.conformance import assert_conformance
+from tests.support.cases import assert_conformance
 
 
 def _without_translator(member: Transform) -> Transform:

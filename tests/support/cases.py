@@ -1,9 +1,12 @@
-"""Run one check on many cases and report every case that fails."""
+"""Checks of many cases in one test, whose failure names every failing case."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Any
+
+Rule = Callable[[Any, Any], None]
 
 
 def check_cases(check: Callable[..., None], cases: Iterable[tuple[Any, ...]]) -> None:
@@ -16,3 +19,19 @@ def check_cases(check: Callable[..., None], cases: Iterable[tuple[Any, ...]]) ->
             message = (str(error).strip() or type(error).__name__).splitlines()[0]
             failures.append(f"{case}: {message}")
     assert not failures, "\n".join(failures)
+
+
+def assert_conformance(
+    rules: Sequence[Rule], members: Sequence[Any], arguments: Sequence[Any]
+) -> None:
+    """Run each rule on each member with each argument; fail with a list of all violations."""
+    by_name = {
+        f"{member.name}, {rule.__name__.strip('_')}": (rule, member)
+        for member, rule in product(members, rules)
+    }
+
+    def check(case: str, argument: Any) -> None:
+        rule, member = by_name[case]
+        rule(member, argument)
+
+    check_cases(check, product(by_name, arguments))
