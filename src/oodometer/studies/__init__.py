@@ -1,4 +1,4 @@
-"""Studies: models × test domains × measures, resumable."""
+"""Studies: evaluate many models on many test domains, and resume interrupted runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a study: predictions first, then all values computed from predictions and models."""
+"""Run a study: first compute all predictions, then all values that depend on them."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from oodometer.studies.worker import run_task
 
 @dataclass(frozen=True)
 class StudyRunResult:
-    """Counts of a run; an evaluation is one model on one test domain.
+    """Counts of a study run; an evaluation is one model on one test domain.
 
     Parameters
     ----------
     total : int
-        Evaluations of the study.
+        Number of evaluations of the study.
     before : int
-        Evaluations that were stored before the run.
+        Number of evaluations that were stored before the run.
     done : int
-        Evaluations that the run has added.
+        Number of evaluations that the run has completed.
     failed : mapping of str to str
-        Reasons of failed evaluations by name.
+        Reason why each failed evaluation failed, keyed by the name of the evaluation.
     left_out : int
-        Models that did not converge.
+        Number of models that are skipped because they did not converge.
     untrained : int
-        Models that their pool has not trained yet.
+        Number of models that are not trained yet.
     seconds : float
-        Duration of the run.
+        Duration of the run in seconds.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class StudyRunResult:
 
 
 def format_missing_models(left_out: int, untrained: int) -> str:
-    """Return sentences on the models that are not evaluated; empty if there are none.
+    """Return sentences about the models that are not evaluated; "" if there are none.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def format_missing_models(left_out: int, untrained: int) -> str:
     Returns
     -------
     str
-        Sentences with a leading space.
+        The sentences, each with a leading space.
 
     Examples
     --------
@@ -127,32 +127,34 @@ def run(
 ) -> StudyRunResult:
     """Compute the evaluations of a study that are not stored yet.
 
-    The run may be killed at any time: the next one continues where it stopped.
+    A run may be interrupted at any time; the next run continues where it stopped.
 
     Parameters
     ----------
     study : Study
         Models, test domains and requested values.
     folder : str or path
-        Folder of the store.
+        Folder in which results are stored.
     runner : Runner
-        Where tasks run: in this process, in worker processes, or on a cluster.
+        Function that runs the tasks in this process, in worker processes, or on a cluster.
     limit : int, optional
-        Maximum number of evaluations. Default: all.
+        Maximum number of evaluations to compute. Default: all.
     work : callable
-        Function that executes a task.
+        Function that executes one task.
     progress : callable, optional
-        Called with the finished jobs, all jobs of the stage, and a description.
+        Function that is called with the number of finished jobs, the number of all jobs of the
+        current stage, and a description.
 
     Returns
     -------
     StudyRunResult
-        Counts and failures.
+        Counts of the run, and the reasons of failures.
 
     Raises
     ------
     InputError
-        If `limit` is below 1, a model cannot be sent to workers, or the store cannot be written.
+        If `limit` is below 1, if a model cannot be sent to workers, or if the folder cannot be
+        written.
     MissingExtra
         If a package that a task needs is not installed.
     """
@@ -176,7 +178,7 @@ def run(
 
 
 def _check_sendable(plan: StudyPlan) -> None:
-    """Raise if a model object cannot be pickled for the workers."""
+    """Raise if a model object cannot be pickled and therefore cannot be sent to workers."""
     for model in dict.fromkeys(evaluation.unit.model for evaluation in plan.evaluations):
         try:
             pickle.dumps(model.path_or_object)
@@ -202,14 +204,14 @@ def _failed_outcomes(task: StudyTask, reason: str) -> list[EvaluationOutcome]:
 
 @dataclass
 class _StudyRun:
-    """Store, counts and failed predictions of a run."""
+    """State of a study run: the store, the counts, and the predictions that failed."""
 
     plan: StudyPlan
     store: Store
     pending: list[StudyEvaluation]
     log: RunLog
     failed_predictions: dict[tuple[str, str], str] = field(default_factory=dict)
-    # Evaluations by their keys in the stage of values; empty in the stage of predictions.
+    # Pending evaluations, keyed by (model key, dataset key); empty until the predictions are done.
     evaluations: dict[tuple[str, str], StudyEvaluation] = field(default_factory=dict)
 
     @classmethod
@@ -222,7 +224,7 @@ class _StudyRun:
         return cls(plan, store, pending[:limit], log)
 
     def start_stage(self, tasks: Sequence[StudyTask], *, values: bool) -> None:
-        """Start the stage of predictions or of values."""
+        """Start the stage that computes values if `values`, else the stage of predictions."""
         if values:
             self.evaluations = {each.unit.key_pair: each for each in self.pending}
         for evaluation in self.evaluations.values():
@@ -233,7 +235,7 @@ class _StudyRun:
         self.log.start_stage(n_jobs, "" if self.evaluations else "predictions")
 
     def record(self, outcomes: list[EvaluationOutcome]) -> None:
-        """Store the outcomes of a task and count them."""
+        """Store the outcomes of a finished task and update the counts."""
         write_despite_interrupt(lambda: self.store.add_outcomes(outcomes))
         for outcome in outcomes:
             self._count(outcome)

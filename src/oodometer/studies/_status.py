@@ -1,4 +1,4 @@
-"""Status of a study: stored, failed and pending evaluations by training domains and architecture."""
+"""Status of a study: numbers of finished, failed and pending evaluations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATE_COLUMNS = ("done", "failed", "pending")
 
 @dataclass(frozen=True)
 class StudyStatusRow:
-    """Evaluations of the models with the same training domains and architecture."""
+    """Counts for all models that have the same training domains and the same architecture."""
 
     trained_on: tuple[str, ...]
     architecture: str
@@ -31,20 +31,20 @@ class StudyStatusRow:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """Status of a study.
+    """Status of a study; an evaluation is one model on one test domain.
 
     Parameters
     ----------
     rows : tuple of StudyStatusRow
-        Counts by training domains and architecture.
+        Counts for each combination of training domains and architecture.
     failed : mapping of str to str
-        Reasons of failed evaluations, by model and domain.
+        Reason why each failed evaluation failed, keyed by the name of the evaluation.
     not_applicable : mapping of str to int
-        Number of values that do not exist because the method is not applicable, by measure.
+        For each requested value, the number of evaluations in which its method was not applicable.
     left_out : int
-        Models that did not converge.
+        Number of models that are skipped because they did not converge.
     untrained : int
-        Models that their pool has not trained yet.
+        Number of models that are not trained yet.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class StudyStatus:
     untrained: int = 0
 
     def total(self, column: str) -> int:
-        """Return the sum of a column."""
+        """Return the sum of a column over all rows."""
         return sum(getattr(row, column) for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,19 +75,19 @@ class StudyStatus:
 
 
 def status(study: Study, folder: str | Path) -> StudyStatus:
-    """Return the status of a study; read-only, also while a run is active.
+    """Return the status of a study without writing anything; a run may be active meanwhile.
 
     Parameters
     ----------
     study : Study
         Models, test domains and requested values.
     folder : str or path
-        Folder of the store; it need not exist.
+        Folder in which results are stored; it need not exist.
 
     Returns
     -------
     StudyStatus
-        Counts, and the reasons of failures.
+        Counts of evaluations, and the reasons of failures.
     """
     plan = plan_study(study)
     pending = plan.evaluations

@@ -1,4 +1,4 @@
-"""TOML files of domains, pools and studies: read, and validate strictly with pydantic."""
+"""Read the TOML files of domain groups, pools and studies, and validate them with pydantic."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from pydantic import (  # noqa: E402
     create_model,
 )
 
-# Includes the names of pydantic that the other modules of `studies` use, so that they import it
-# after the check above.
+# The other modules of `studies` import pydantic's names from this module, so that the check above
+# always runs before pydantic is imported.
 __all__ = [
     "TABLE_ITEMS",
     "AfterValidator",
@@ -50,7 +50,8 @@ PositiveInt = Annotated[int, Field(ge=1)]
 ItemT = TypeVar("ItemT")
 NonEmpty = Annotated[tuple[ItemT, ...], Field(min_length=1)]
 STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
-# What each error of pydantic allows, as text; the braces are filled from its context.
+# Description of the allowed values for each error type of pydantic. The names in braces are
+# replaced by values from the error's context.
 _ALLOWED = {
     "string_type": "a text",
     "string_too_short": "a non-empty text",
@@ -72,7 +73,7 @@ _ALLOWED = {
 
 
 class StrictModel(BaseModel):
-    """Table of a TOML file: unknown keys and values of another type are errors."""
+    """Base class for tables of a TOML file; it rejects unknown keys and values of a wrong type."""
 
     model_config = STRICT
 
@@ -92,7 +93,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def prefix_errors(place: str) -> Iterator[None]:
-    """Put the file or key before the message of every InputError raised inside."""
+    """Add a file name or key as a prefix to the message of every InputError raised inside."""
     try:
         yield
     except InputError as error:
@@ -100,16 +101,18 @@ def prefix_errors(place: str) -> Iterator[None]:
 
 
 def validate(model: type[ModelT], table: Any, where: str, other_keys: Iterable[str] = ()) -> ModelT:
-    """Return the validated table; lists become tuples.
+    """Validate a table with a pydantic model and return the instance; lists become tuples.
 
-    `other_keys` are valid keys that are read elsewhere, for the list in the message.
+    `other_keys` are valid keys that other code reads. They are only listed as possible keys in the
+    message about an unknown key.
 
     Raises
     ------
     InputError
-        In one line: the place `where`, the key, what is allowed, and the value.
+        If a value is not allowed. The message names the table (`where`), the key, the allowed
+        values and the actual value in one line.
     UnknownName
-        If a key or a choice does not exist; the message suggests the most similar one.
+        If a key does not exist; the message suggests the most similar one.
     """
     if not isinstance(table, Mapping):
         raise InputError(f"{_capitalize(where)} must be a table; got {table!r:.60}.")
@@ -121,13 +124,13 @@ def validate(model: type[ModelT], table: Any, where: str, other_keys: Iterable[s
 
 
 def build(cls: type, table: Any, where: str, other_keys: Iterable[str] = ()) -> Any:
-    """Return an instance of a dataclass whose fields are the keys of a table."""
+    """Validate a table whose keys are the fields of a dataclass, and return an instance."""
     checked = validate(_field_model(cls), table, where, other_keys)
     return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
 
 
 def validate_fields(instance: Any, where: str) -> None:
-    """Validate the fields of a frozen dataclass in place; whole numbers become floats."""
+    """Validate the fields of a frozen dataclass in place; convert integers in float fields."""
     cls: type = type(instance)
     checked = validate(_field_model(cls), vars(instance), where)
     for name in checked.model_fields_set:
@@ -140,7 +143,7 @@ def validate_field(cls: type, name: str, value: Any, where: str) -> Any:
 
 
 def freeze(value: Any) -> Any:
-    """Return lists as tuples, also inside lists."""
+    """Convert lists to tuples, including nested lists; return other values unchanged."""
     return tuple(map(freeze, value)) if isinstance(value, list | tuple) else value
 
 
@@ -152,13 +155,14 @@ def _table_items(value: Any) -> Any:
     raise ValueError("a table")
 
 
-# For a table that a hashable dataclass holds as pairs of key and value.
+# Validator of a field that stores a TOML table as a tuple of (key, value) pairs, because the
+# dataclass must be hashable.
 TABLE_ITEMS = BeforeValidator(_table_items)
 
 
 @cache
 def _field_model(cls: type, names: tuple[str, ...] | None = None) -> type[BaseModel]:
-    """Return a model of the fields of a dataclass, or of those with the given names."""
+    """Return a pydantic model with all fields of a dataclass, or only with the given fields."""
     hints = get_type_hints(cls, include_extras=True)
     own: dict[str, Any] = {
         field.name: (hints[field.name], _default(field))
@@ -176,13 +180,13 @@ def _default(field: DataclassField[Any]) -> Any:
 def _as_input_error(
     error: ValidationError, model: type[BaseModel], table: Table, where: str, keys: list[str]
 ) -> InputError:
-    """Return the error in one line; a misspelled key comes first, because it explains the others."""
+    """Return one problem as a one-line error; an unknown key is preferred over other problems."""
     problems = error.errors(include_url=False)
     unknown = [problem for problem in problems if problem["type"] == "extra_forbidden"]
     if unknown:
         return UnknownName(f"key of {where}", str(unknown[0]["loc"][0]), keys)
     cause = problems[0].get("ctx", {}).get("error")
-    if isinstance(cause, InputError):  # raised by a validator, complete
+    if isinstance(cause, InputError):  # raised by a validator; its message needs no additions
         return cause
     key, *path = problems[0]["loc"]
     if problems[0]["type"] == "missing" and not path:
@@ -196,7 +200,7 @@ def _as_input_error(
 
 
 def _allowed(problem: Any) -> str:
-    """Return what a value may be; a field's `description` replaces this where it is clearer."""
+    """Describe the allowed values; used if the field has no `description` of its own."""
     phrase = _ALLOWED.get(problem["type"], str(problem["msg"]).removeprefix("Input should be "))
     phrase = phrase.format(**problem.get("ctx", {})) if problem["type"] in _ALLOWED else phrase
     depth = sum(isinstance(step, int) for step in problem["loc"])

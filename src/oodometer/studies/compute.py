@@ -1,4 +1,4 @@
-"""Computation of values from predictions and models: accuracy, metrics, estimates, measures."""
+"""Compute accuracy, metrics, estimates and measures from stored predictions and models."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.store.records import labels_for_model
 from oodometer.studies.study_models import MAX_OPEN_MODELS
 
-# Maximum number of training rows for measures that need training data.
+# Maximum number of training rows that are passed to a measure that needs training data.
 MAX_TRAINING_ROWS = 5000
 NO_OTHER_MODEL = "no other model of the study differs only in the seed"
 
 
 @dataclass(frozen=True)
 class ComputedValue:
-    """Value with its interval, or the reason why it does not exist."""
+    """Value with its confidence interval, or the reason why the value cannot be computed."""
 
     value: float | None
     low: float | None = None
@@ -49,7 +49,7 @@ class ComputedValue:
     def from_score(
         cls, score: Estimate | Score, facts: Mapping[str, Any] | None = None
     ) -> ComputedValue:
-        """Return the value of an estimator, metric or measure, with further facts."""
+        """Return the computed value of an estimate, metric or measure; `facts` are added to it."""
         all_facts: dict[str, Any] = {**(facts or {}), **score.facts}
         if score.notes:
             all_facts["notes"] = list(score.notes)
@@ -61,7 +61,7 @@ class ComputedValue:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationContext:
-    """Model on the rows of a task, with predictions and views computed on first access."""
+    """One model on the rows of a task; predictions and views are loaded on first access."""
 
     job: EvaluationJob
     array_store: ArrayStore
@@ -78,25 +78,25 @@ class EvaluationContext:
 
     @cached_property
     def outputs(self) -> Predictions:
-        """Predictions on the rows, with labels."""
+        """Predictions on the test rows, with labels."""
         return self._read_predictions(self.job.unit)
 
     @cached_property
     def source(self) -> Predictions:
-        """Predictions on the source, with labels."""
+        """Predictions on the source rows, with labels."""
         parts = [self._read_predictions(unit) for unit in self.job.evaluation.sources]
         labels: list[Array] = [part.labels for part in parts if part.labels is not None]
         return concat_predictions(parts, np.concatenate(labels))
 
     @property
     def other_model(self) -> Predictions | None:
-        """Predictions of the second model on the rows, if there is one."""
+        """Predictions of the second model on the test rows; None without a second model."""
         other_model = self.job.evaluation.other_model
         return None if other_model is None else self._read_predictions(other_model)
 
     @cached_property
     def prediction_subject(self) -> Subject:
-        """Subject of predictions on source and target, without target labels."""
+        """Input of measures that need only predictions; the target has no labels."""
         source = ViewSource("source", outputs=self.source, domains=self.domains, seed=self.seed)
         target = ViewSource(
             self.job.unit.rows.name,
@@ -108,7 +108,7 @@ class EvaluationContext:
 
     @cached_property
     def model_subject(self) -> Subject:
-        """Subject with the model and the inputs, for measures that look inside the model."""
+        """Input of measures that also need the model itself and the input rows."""
         target = replace(
             self.prediction_subject.target.view_source, dataset=self.dataset, model=self.model
         )
@@ -128,7 +128,7 @@ class EvaluationContext:
     def to_result(
         self, request: RequestedValue, name: str, computed: ComputedValue, seconds: float
     ) -> ResultRecord:
-        """Return the record of a value for the store."""
+        """Return the record that is stored for a computed value."""
         evaluation = self.job.evaluation
         model, dataset = self.job.unit.key_pair
         return ResultRecord(
@@ -158,7 +158,7 @@ def compute_accuracy(case: EvaluationContext) -> ComputedValue:
 
 
 def compute_metric(case: EvaluationContext, request: RequestedValue) -> ComputedValue:
-    """Return a metric, computed from stored predictions if they suffice."""
+    """Return a metric; the model is loaded only if stored predictions are not sufficient."""
     view = ViewSource(case.job.unit.rows.name, outputs=case.outputs, seed=case.seed)
     if not request.needs_only_predictions:
         view = replace(view, dataset=case.dataset, model=case.model)
@@ -171,7 +171,7 @@ def compute_metric(case: EvaluationContext, request: RequestedValue) -> Computed
 def compute_estimates(
     case: EvaluationContext, requests: Sequence[RequestedValue]
 ) -> Iterator[tuple[RequestedValue, ComputedValue]]:
-    """Yield the estimates of requests with the same temperature mode."""
+    """Yield the estimate of each request; all requests must have the same temperature mode."""
     target = case.outputs
     other_model = None
     if any(request.needs_other_model for request in requests):
@@ -196,9 +196,10 @@ def compute_estimates(
 
 
 def compute_measure(case: EvaluationContext, request: RequestedValue) -> ComputedValue:
-    """Return a measure of a model with its source and target.
+    """Return the value of a measure for a model, its source and its target.
 
-    Training data are passed only to measures that need them: S in the papers is the source here.
+    Where a paper compares the target with the training data S, the source is used instead. Training
+    data are passed only to measures that declare a need for them.
     """
     subject = case.prediction_subject if request.needs_only_predictions else case.model_subject
     try:
@@ -211,7 +212,7 @@ def compute_measure(case: EvaluationContext, request: RequestedValue) -> Compute
 
 @dataclass(frozen=True)
 class _SourceViewKey:
-    """Key of the source view of a model, which all its test domains share."""
+    """Cache key of a model's source view, which is the same for all test domains of the model."""
 
     key: tuple[str, str, int]
     case: EvaluationContext
@@ -229,7 +230,7 @@ class _SourceViewKey:
 
 @lru_cache(maxsize=MAX_OPEN_MODELS)
 def _source_view(key: _SourceViewKey) -> ModelView:
-    """Return the source view of a model; its cached values serve all test domains."""
+    """Return the source view of a model, which is cached and reused for all test domains."""
     case = key.case
     parts = tuple(unit.rows.dataset() for unit in case.job.evaluation.sources)
     whole = parts[0] if len(parts) == 1 else ConcatDataset("source", parts)
@@ -265,7 +266,7 @@ def clear_cache() -> None:
 
 
 def invariance_values(model_invariance: ModelInvariance) -> Iterator[ComputedValue]:
-    """Yield the neighborhood measures of one model in the order of MEASURES."""
+    """Yield the values of all neighborhood measures of one model, in the order of MEASURES."""
     top, share = model_invariance.top_class
     facts = {
         "entropy_difference": model_invariance.entropy_difference,

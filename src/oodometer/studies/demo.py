@@ -22,7 +22,8 @@ from oodometer.report.demo_page import Comparison
 # Few training rows, so that the model makes enough errors on the source.
 TRAIN_ROWS = 250
 SOURCE_ROWS = 800
-# Images of 8×8 pixels are enlarged by this factor before a shift and reduced afterwards.
+# The images of 8×8 pixels are enlarged by this factor before a shift is applied, and reduced again
+# afterwards.
 ENLARGEMENT_FACTOR = 4
 
 Images = Array
@@ -31,7 +32,7 @@ Shift = Callable[[Any, Images, np.random.Generator], Images]
 
 @dataclass(frozen=True)
 class ShiftedTarget:
-    """Target under one shift, with labelled predictions of two models."""
+    """Target under one shift: labelled predictions of the model and of a second model."""
 
     name: str
     predictions: Predictions
@@ -40,7 +41,7 @@ class ShiftedTarget:
 
 @dataclass(frozen=True)
 class DigitsSuite:
-    """Labelled source and shifted targets."""
+    """Labelled predictions on the source, and the shifted targets."""
 
     source: Predictions
     targets: tuple[ShiftedTarget, ...]
@@ -130,7 +131,7 @@ SHIFTS: dict[str, Shift] = {
 
 
 def _apply_shift(images: Images, shift: Shift, rng: np.random.Generator) -> Array:
-    """Return the shifted images, flattened to 64 grey values from 0 to 16."""
+    """Apply a shift; return each image flattened to 64 gray values from 0 to 16."""
     cv2 = require("cv2", extra="images", purpose="The demo")
     size = 8 * ENLARGEMENT_FACTOR
     large = np.stack([cv2.resize(image, (size, size), interpolation=cv2.INTER_CUBIC)
@@ -150,7 +151,7 @@ def _train_model(inputs: Array, labels: Ints, seed: int) -> Any:
 
 
 def make_digits_suite(seed: int = 0) -> DigitsSuite:
-    """Train two small networks on some digits; the others are source and shifted targets."""
+    """Train two small networks on some digits; use the other digits as source and targets."""
     from sklearn.datasets import load_digits
 
     require("cv2", extra="images", purpose="The demo")
@@ -174,7 +175,7 @@ def make_digits_suite(seed: int = 0) -> DigitsSuite:
 
 
 def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
-    """Return the unshifted target resampled so that most rows are of the classes 8 and 9."""
+    """Resample the unshifted target so that most of its rows belong to the classes 8 and 9."""
     labels = plain.predictions.labels
     assert labels is not None
     weights = np.where(labels >= 8, 12.0, 1.0)
@@ -185,7 +186,7 @@ def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
 def compare_methods(
     suite: DigitsSuite, *, seed: int = 0, progress: ProgressCallback | None = None
 ) -> list[Comparison]:
-    """Return the estimates of every method on every target with the true accuracy."""
+    """Return the estimates of all methods and the true accuracy for each target."""
     rows = []
     for done, target in enumerate(suite.targets):
         if progress:
@@ -199,7 +200,7 @@ def compare_methods(
 
 
 def save_suite(suite: DigitsSuite, folder: Path) -> list[Path]:
-    """Write the source (with labels) and every target (without) as Parquet files."""
+    """Write Parquet files of the source, with labels, and of each target, without labels."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

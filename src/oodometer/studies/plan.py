@@ -1,4 +1,7 @@
-"""Plan of a study: evaluations, the values of each that are not stored yet, and tasks."""
+"""Plan of a study: list its evaluations, find the values that are not stored yet, make tasks.
+
+An evaluation is one model on one test domain.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ from oodometer.studies.splits import Domain, DomainRows, combined_key
 from oodometer.studies.store import PredictionReference, ResultKey
 from oodometer.studies.study_models import MAX_OPEN_MODELS, StudyModel
 
-# References to stored predictions by the keys of model and dataset.
+# References to stored predictions, keyed by (model key, dataset key).
 PredictionReferences = Mapping[tuple[str, str], PredictionReference]
 
 
 @dataclass(frozen=True)
 class ModelOnRows:
-    """Model and the rows that it classifies, both also identified by keys."""
+    """Model and the rows that it classifies; `dataset_key` identifies the rows in the store."""
 
     model: StudyModel
     rows: DomainRows
@@ -34,7 +37,14 @@ class ModelOnRows:
 
 @dataclass(frozen=True)
 class StudyEvaluation:
-    """Model on a test domain, with its source, the requested values, and a second model if any."""
+    """Evaluation of one model on one test domain.
+
+    unit          the model and its test rows
+    sources       the model and its source rows, one entry per training domain
+    source_key    combined key of all source rows
+    other_model   second model on the same test rows, for estimators that need one; None without
+    requests      values to compute
+    """
 
     unit: ModelOnRows
     sources: tuple[ModelOnRows, ...]
@@ -47,7 +57,7 @@ class StudyEvaluation:
         return f"{self.unit.model.name} on {self.unit.rows.name}"
 
     def result_keys(self, request: RequestedValue) -> list[ResultKey]:
-        """Return the keys of the results of a request."""
+        """Return the keys under which the results of a request are stored."""
         model, dataset = self.unit.key_pair
         source = self.source_key if request.needs_source else ""
         return [
@@ -56,13 +66,16 @@ class StudyEvaluation:
         ]
 
     def settings_key(self, request: RequestedValue) -> str:
-        """Return all that the values depend on except model, rows and source."""
+        """Return a text with all settings that the values depend on.
+
+        It does not include the model, the rows and the source, which have keys of their own.
+        """
         if not request.needs_other_model:
             return request.settings
         return f"{request.settings}, second {self.other_model.model.key if self.other_model else 'none'}"
 
     def without_known(self, known_keys: Collection[ResultKey]) -> StudyEvaluation:
-        """Return the evaluation with the requests whose results are not stored yet."""
+        """Return the evaluation without the requests whose results are all in `known_keys`."""
         requests = [
             request
             for request in self.requests
@@ -71,9 +84,10 @@ class StudyEvaluation:
         return replace(self, requests=tuple(requests))
 
     def computable(self, prediction_keys: Collection[tuple[str, str]]) -> StudyEvaluation:
-        """Return the evaluation with the requests whose predictions exist.
+        """Return the evaluation without the requests that lack predictions.
 
-        Without predictions of the second model, requests that need it are dropped.
+        If only the predictions of the second model are missing, only the requests that need the
+        second model are dropped; if any others are missing, all requests are dropped.
         """
         single = [request for request in self.requests if not request.needs_other_model]
         for evaluation in (self, replace(self, requests=tuple(single))):
@@ -83,7 +97,7 @@ class StudyEvaluation:
         return replace(self, requests=())
 
     def required_predictions(self) -> Iterator[ModelOnRows]:
-        """Yield all required predictions, those of the test rows first."""
+        """Yield each model and rows whose predictions are required, starting with the test rows."""
         yield self.unit
         if any(request.needs_source for request in self.requests):
             yield from self.sources
@@ -93,7 +107,7 @@ class StudyEvaluation:
             yield self.other_model
 
     def failure_reason(self, failures: Mapping[tuple[str, str], str]) -> str | None:
-        """Return the reason of the first required prediction that failed."""
+        """Return why the first failed required prediction failed; None if none has failed."""
         for unit in self.required_predictions():
             if unit.key_pair in failures:
                 return failures[unit.key_pair]
@@ -102,14 +116,17 @@ class StudyEvaluation:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """All evaluations of a study, and the number of models that are skipped or not trained."""
+    """All evaluations of a study, and the numbers of models that are not evaluated.
+
+    `left_out` counts the models that did not converge, `untrained` those not trained yet.
+    """
 
     evaluations: tuple[StudyEvaluation, ...]
     left_out: int
     untrained: int
 
     def result_keys(self) -> set[ResultKey]:
-        """Return the keys of all results."""
+        """Return the keys of all results that the study requests."""
         return {
             key
             for evaluation in self.evaluations
@@ -118,17 +135,17 @@ class StudyPlan:
         }
 
     def pending(self, known_keys: Collection[ResultKey]) -> list[StudyEvaluation]:
-        """Return the evaluations with results that are not stored, reduced to these."""
+        """Return the evaluations with missing results, each with only the missing requests."""
         reduced = (evaluation.without_known(known_keys) for evaluation in self.evaluations)
         return [evaluation for evaluation in reduced if evaluation.requests]
 
 
 def plan_study(study: Study) -> StudyPlan:
-    """Return the evaluations of a study with the models and files that exist now."""
+    """Return the plan of a study for the models and data files that exist at this time."""
     rows.clear_cache()
     study_models.clear_cache()
     available = study.available_models()
-    # Models with the same training domains are adjacent, because they share their rows.
+    # Sort models with the same training domains together: they have the same source and test rows.
     models = sorted(available.models, key=lambda model: model.trained_on)
     trained_on = (domain for model in models for domain in model.training_domains)
     _check_files([*study.domains.values(), *trained_on])
@@ -151,7 +168,7 @@ def _check_files(domains: Iterable[Domain]) -> None:
 
 
 def _model_blocks(models: Sequence[StudyModel]) -> Iterator[list[StudyModel]]:
-    """Yield models with the same training domains, as many as are kept open at a time."""
+    """Yield lists of at most MAX_OPEN_MODELS models that have the same training domains."""
     groups: dict[tuple[str, ...], list[StudyModel]] = {}
     for model in models:
         groups.setdefault(model.trained_on, []).append(model)
@@ -161,7 +178,7 @@ def _model_blocks(models: Sequence[StudyModel]) -> Iterator[list[StudyModel]]:
 
 
 class _EvaluationRows:
-    """Rows by model and test domain, computed once for models with the same training domains."""
+    """Cache of test rows and source rows, shared by models with the same training domains."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -169,7 +186,7 @@ class _EvaluationRows:
         self._sources: dict[tuple[str, ...], tuple[tuple[tuple[DomainRows, str], ...], str]] = {}
 
     def test_rows(self, member: StudyModel, name: str) -> ModelOnRows:
-        """Return the rows of a test domain that a model is evaluated on."""
+        """Return a model with the rows of a test domain on which it is evaluated."""
         place = (member.trained_on, name)
         if place not in self._tested:
             study = self.study
@@ -179,7 +196,7 @@ class _EvaluationRows:
         return ModelOnRows(member, *self._tested[place])
 
     def source_rows(self, member: StudyModel) -> tuple[tuple[ModelOnRows, ...], str]:
-        """Return the source rows of each training domain of a model, and their combined key."""
+        """Return the source rows for each training domain of a model, and their combined key."""
         place = member.trained_on
         if place not in self._sources:
             study = self.study
@@ -212,9 +229,9 @@ def _build_evaluation(
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """Work of one model in a task, with references to the predictions that it needs.
+    """Work on one model in a task, with references to the stored predictions that it needs.
 
-    An evaluation without requests stands for the predictions themselves.
+    If the evaluation has no requests, the job is to compute the predictions of the model.
     """
 
     evaluation: StudyEvaluation
@@ -227,7 +244,7 @@ class EvaluationJob:
 
 @dataclass(frozen=True)
 class StudyTask:
-    """Jobs of a few models on the same rows."""
+    """Task for one worker: jobs of a few models on the same rows."""
 
     rows: DomainRows
     dataset_key: str
@@ -242,7 +259,7 @@ def prediction_tasks(
     folder: Path,
     seed: int,
 ) -> list[StudyTask]:
-    """Return tasks for all predictions that evaluations need and the store lacks."""
+    """Return tasks for all predictions that the evaluations need and that are not stored yet."""
     required = {unit.key_pair: unit for each in evaluations for unit in each.required_predictions()}
     jobs = [
         EvaluationJob(StudyEvaluation(unit, (), "", None, ()), {})
@@ -268,7 +285,7 @@ def value_tasks(
 
 
 def _group_by_rows(jobs: Iterable[EvaluationJob], folder: Path, seed: int) -> list[StudyTask]:
-    """Return tasks of at most MAX_OPEN_MODELS jobs on the same rows, in the order of the jobs."""
+    """Group jobs on the same rows into tasks of at most MAX_OPEN_MODELS jobs; keep their order."""
     open_tasks: dict[str, list[EvaluationJob]] = {}
     groups: list[list[EvaluationJob]] = []
     for job in jobs:

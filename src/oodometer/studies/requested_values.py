@@ -1,4 +1,8 @@
-"""Values requested for each model on each test domain, and everything their keys depend on."""
+"""Values that a study computes for each model on each test domain.
+
+A request contains all settings that its values depend on. The settings are part of the key under
+which a value is stored.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,8 @@ from oodometer.studies.store.export import ACCURACY
 
 Family = Literal["accuracy", "metric", "estimator", "invariance", "measure"]
 TemperatureMode = Literal["fit", "none"]
-# Needs of measures and metrics that stored predictions meet without the model.
+# A measure or metric with only these needs can be computed from stored predictions, without the
+# model.
 NEEDS_MET_BY_PREDICTIONS = ("outputs", "labels", "source domains")
 ALL = "all"
 NONE = "none"
@@ -30,12 +35,12 @@ Member = TypeVar("Member")
 
 @dataclass(frozen=True)
 class RequestedValue:
-    """One computation, which gives one value or several.
+    """One computation, which results in one or more values.
 
     names       names of the values in tables
     settings    all settings that the values depend on, except model, rows and source
-    component   the metric, estimator, measure or transform
-    option      temperature mode of an estimate, number of draws of a transform
+    component   metric, estimator, measure or transform that is computed; None for accuracy
+    option      temperature mode for an estimator, number of draws for a transform, else None
     """
 
     family: Family
@@ -50,7 +55,7 @@ class RequestedValue:
 
     @property
     def needs_only_predictions(self) -> bool:
-        """Return whether stored predictions suffice without the model."""
+        """Return whether the values can be computed from stored predictions, without the model."""
         if self.family in ("metric", "measure"):
             return set(self.component.needs) <= set(NEEDS_MET_BY_PREDICTIONS)
         return self.family != "invariance"
@@ -63,7 +68,7 @@ class RequestedValue:
 
 @dataclass(frozen=True)
 class TransformRequest:
-    """Transform with the number of draws per row, and the name that its values end with."""
+    """Transform, number of draws per row, and the suffix of the names of its values."""
 
     transform: Transform
     draws: int
@@ -79,7 +84,7 @@ def build_requests(
     measures: Sequence[Measure],
     seed: int,
 ) -> tuple[RequestedValue, ...]:
-    """Return accuracy and all requested values; raise if two values have the same name."""
+    """Return requests for accuracy and all given components; raise if two values share a name."""
     random = f"seed {seed}"
     requests = [RequestedValue("accuracy", (ACCURACY,), "")]
     for metric in metrics:
@@ -112,21 +117,21 @@ def _check_unique(names: Sequence[str]) -> None:
             )
 
 
-# Requests as they are written in a spec ---------------------------------------------------------
+# Parsing of requests in a study spec -------------------------------------------------------------
 
 
 def select_estimators(names: Any) -> list[Estimator]:
-    """Return estimators by name, all for "all", none for "none"."""
+    """Return the named estimators; "all" selects all estimators, "none" selects none."""
     return _select_members(names, Estimator, estimators)
 
 
 def select_metrics(names: Any) -> list[Metric]:
-    """Return metrics by name, all for "all", none for "none"."""
+    """Return the named metrics; "all" selects all metrics, "none" selects none."""
     return _select_members(names, Metric, metrics)
 
 
 def select_measures(names: Any) -> list[Measure]:
-    """Return measures by name, all for "all", none for "none"."""
+    """Return the named measures; "all" selects all measures, "none" selects none."""
     return _select_members(names, Measure, measures)
 
 
@@ -145,7 +150,7 @@ def _select_members(names: Any, member_type: Any, family: Any) -> list[Any]:
 
 
 class TransformKeys(StrictModel):
-    """Keys of a transform in addition to its own settings."""
+    """Keys that every transform in a study spec accepts, in addition to its own settings."""
 
     transform: str | Transform = PydanticField(
         description="the name of a transform or a transform object"
@@ -156,7 +161,7 @@ class TransformKeys(StrictModel):
 def parse_transforms(
     entries: Any, *, draws: int, kind: InputKind, folder: Path
 ) -> list[TransformRequest]:
-    """Return the transforms of the key `invariance`: names, transforms or tables of settings."""
+    """Parse the key `invariance`: one or more names, transform objects or tables of settings."""
     if entries == NONE:
         return []
     single = isinstance(entries, str | Transform | Mapping) or not isinstance(entries, Sequence)
@@ -199,7 +204,7 @@ def _apply_settings(transform: Any, settings: Mapping[str, Any], folder: Path) -
 
 
 def _convert_setting(setting: Field[Any], value: Any, folder: Path) -> Any:
-    """Return a setting as the transform holds it: TOML has no paths and writes 1.0 as 1."""
+    """Convert a TOML value to the type of a setting: text to a path, an integer to a float."""
     kind = str(setting.type)
     if kind == "float" and type(value) is int:
         return float(value)
@@ -213,7 +218,7 @@ def _convert_setting(setting: Field[Any], value: Any, folder: Path) -> Any:
 
 
 def _transform_label(transform: Any, default: Any, draws: int | None) -> str:
-    """Return the name with all settings that are not default: `gaussian magnitude=0.5`."""
+    """Return the name and all settings that differ from the default: `gaussian magnitude=0.5`."""
     changed = {
         field.name: getattr(transform, field.name)
         for field in fields(transform)

@@ -1,7 +1,8 @@
-"""Resumable run: execute pending tasks by a runner and store each outcome as it arrives.
+"""Resumable runs: execute pending tasks with a runner and store each outcome when it arrives.
 
-Training a pool and evaluating a study are such runs. Only this process writes. Stored outcomes are
-never computed again; failures are stored with their reason and tried again by the next run.
+Training a pool and evaluating a study are resumable runs. Workers only compute; the process that
+started the run writes all outcomes. A stored outcome is never computed again. A failure is stored
+with its reason, and the next run tries the failed task again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Outcome = TypeVar("Outcome")
 
 
 def check_limit(limit: int | None) -> None:
-    """Raise if the maximum number of tasks is below 1."""
+    """Raise if `limit`, the maximum number of models or evaluations to compute, is below 1."""
     if limit is not None and limit < 1:
         raise out_of_range("limit", limit, low=1)
 
@@ -35,10 +36,11 @@ def run_tasks(
     failed: Callable[[Task, str], list[Outcome]],
     record: Callable[[list[Outcome]], None],
 ) -> None:
-    """Run `work` on every task and record the outcomes of each task as it ends.
+    """Run `work` on every task, and pass the outcomes of each finished task to `record`.
 
-    `failed` returns the outcomes of a task that raised, given the reason in one line. A missing
-    package ends the run, because every other task would fail as well.
+    If a task raises an exception, its outcomes are the result of `failed(task, reason)`, where
+    `reason` is the error message in one line. A missing package ends the whole run, because every
+    other task would fail for the same reason.
     """
     if not tasks:
         return
@@ -53,7 +55,7 @@ def run_tasks(
 
 
 def write_despite_interrupt(write: Callable[[], object]) -> None:
-    """Write a finished outcome; if interrupted, write it again before raising the interrupt."""
+    """Write a finished outcome; after a keyboard interrupt, write it again and then re-raise."""
     try:
         write()
     except KeyboardInterrupt:
@@ -63,9 +65,11 @@ def write_despite_interrupt(write: Callable[[], object]) -> None:
 
 @dataclass
 class RunLog:
-    """Counts of a run, reported as progress: `total` units, of which `before` were stored already.
+    """Counters of a run, which are reported to the progress callback.
 
-    A run has one stage or several; the remaining time is extrapolated within a stage.
+    A run computes `total` units (models or evaluations), of which `before` were already stored when
+    the run started. A run has one or more stages. The remaining time is extrapolated from the
+    duration of the jobs that are finished in the current stage.
     """
 
     unit: str
@@ -85,7 +89,7 @@ class RunLog:
         return time.monotonic() - self.started
 
     def start_stage(self, n_jobs: int, stage: str = "") -> None:
-        """Start a stage of `n_jobs`; a name for it is shown with its own counts."""
+        """Start a stage of `n_jobs` jobs; if the stage has a name, its counts are shown as well."""
         self.stage = stage
         self.n_jobs = n_jobs
         self.n_jobs_done = 0
@@ -93,7 +97,7 @@ class RunLog:
         self.report()
 
     def advance(self, n_jobs: int) -> None:
-        """Count finished jobs of the stage and report the progress."""
+        """Add `n_jobs` to the finished jobs of the stage and report the progress."""
         self.n_jobs_done += n_jobs
         self.report()
 

@@ -1,30 +1,34 @@
-"""Study specs: models, test domains and requested values, in TOML.
+"""Study specs: TOML files that list models, test domains and the values to compute.
 
 name = "digits"
 about = "a sentence"                    # optional
-pools = ["digits.toml", "toy-mlp"]      # specs; or tables { spec = "digits.toml", folder = "…" }
-group = "numbers"                       # test domains; default: the groups of the pools
-domains = "all"                         # or a list of names
-split = "test"                          # or "all": all rows of domains not trained on
+pools = ["digits.toml", "toy-mlp"]      # pool specs: a TOML file, a built-in name, or a table such
+                                        # as { spec = "digits.toml", folder = "…" }
+group = "numbers"                       # group of the test domains; default: groups of the pools
+domains = "all"                         # or a list of domain names
+split = "test"                          # or "all": also test on the training split of a domain
+                                        # that the model was not trained on
 rows = 1000                             # maximum number of rows per test domain
 source_rows = 1000                      # maximum number of rows per source domain
 converged = true                        # skip (and count) models that did not converge
-estimators = "all"                      # or names, or "none"
-temperature = "fit"                     # or "none" (names end in " (pre-T)"), or "both"
+estimators = "all"                      # or a list of names, or "none"
+temperature = "fit"                     # temperature scaling before estimation; "none" turns it off
+                                        # (names then end in " (pre-T)"), "both" computes both
 invariance = ["randaugment", { transform = "translate", magnitude = 0.2, draws = 20 }]
 measures = ["mmd-gaussian"]             # or "all"
 metrics = ["nll", "ece"]                # or "all"
-draws = 10                              # draws per row and transform
+draws = 10                              # number of random draws per row and transform
 seed = 0
 
-[[models]]                              # your own models
+[[models]]                              # a model of your own, in addition to the pools
 name = "mine"
-path = "mine.onnx"                      # anything that as_model opens; in Python also objects
+path = "mine.onnx"                      # anything that as_model opens; in Python also an object
 architecture = "resnet"
 trained_on = ["mnist"]
 
-There may be several groups; a domain whose name occurs in an earlier group is called
-`group/domain`. Paths are relative to the file; the default folder of a pool is pools/<name>.
+`group` can also be a list of groups. If two groups have a domain of the same name, the domain of
+the later group is called `group/domain`. Paths are relative to the TOML file, and the default
+folder of a pool is pools/<name> in the current directory.
 """
 
 from __future__ import annotations
@@ -65,7 +69,7 @@ _TEMPERATURES: dict[str, tuple[TemperatureMode, ...]] = {
     "none": ("none",),
     "both": ("fit", "none"),
 }
-# Architecture of the user's models that do not name one.
+# Architecture shown for the user's models whose entry does not name an architecture.
 UNNAMED_ARCHITECTURE = "unnamed"
 NonEmptyText = Annotated[str, Field(min_length=1)]
 
@@ -83,7 +87,7 @@ Listed = Annotated[tuple[Any, ...], BeforeValidator(_as_tuple)]
 
 
 class StudyKeys(StrictModel):
-    """Keys of a study."""
+    """Keys of a study's TOML file."""
 
     name: NonEmptyText | None = None
     about: str = ""
@@ -107,7 +111,7 @@ class StudyKeys(StrictModel):
 
 
 class PoolEntry(StrictModel):
-    """Keys of a pool in a study."""
+    """Keys of one entry in the list `pools` of a study."""
 
     spec: PoolSpec | str | Path | Mapping[str, Any] = Field(
         description="the name of a pool or the path of a TOML file"
@@ -116,7 +120,7 @@ class PoolEntry(StrictModel):
 
 
 class ModelEntry(StrictModel):
-    """Keys of one of the user's models in a study."""
+    """Keys of one table [[models]] of a study, which describes a model of the user."""
 
     name: NonEmptyText
     path: Any
@@ -126,12 +130,12 @@ class ModelEntry(StrictModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Models × test domains × requested values.
+    """Study that computes a list of values for every model on every test domain.
 
     Parameters
     ----------
     name, about : str
-        Name, and a description in one sentence.
+        Name of the study, and its description in one sentence.
     pools : tuple of Pool
         Pools of trained models.
     models : tuple of UserModel
@@ -141,13 +145,14 @@ class Study:
     domains : mapping of str to Domain
         Test domains by their names in tables.
     split : {"test", "all"}
-        Rows of domains that a model was not trained on: the test split, or all.
+        Rows to test on: only the test split of a domain, or, for domains that a model was not
+        trained on, also the training split.
     rows, source_rows : int or None
-        Maximum number of rows per test domain and per source domain.
+        Maximum number of rows per test domain and per source domain; None for all rows.
     converged : bool
-        Skip models that did not converge.
+        Whether models that did not converge are skipped.
     requests : tuple of RequestedValue
-        Values to compute.
+        Values to compute for each model on each test domain.
     seed : int
         Random seed.
 
@@ -179,16 +184,17 @@ class Study:
         data: str | Path | None = None,
         trust_pickle: bool = False,
     ) -> Study:
-        """Return the study of a TOML file or of a table.
+        """Return the study that a TOML file or a mapping describes.
 
         Parameters
         ----------
         path_or_table : str, path or mapping
-            Path of a TOML file, or the content of one.
+            Path of a TOML file, or its content as a mapping.
         data : str or path, optional
-            Folder of the domains' files. Default: ``$OODOMETER_DATA``.
+            Folder with the data files of the domains. Default: ``$OODOMETER_DATA``.
         trust_pickle : bool
-            Also load the user's models from pickles, which can run any code. A spec cannot set it.
+            Whether the user's models may be loaded from pickle files, which can run any code. A
+            TOML file cannot set this.
 
         Raises
         ------
@@ -208,7 +214,7 @@ class Study:
         return replace(study, models=models)
 
     def available_models(self) -> StudyModels:
-        """Return the models that exist now; raise if there is none."""
+        """Return the models that are trained at the time of the call; raise if there is none."""
         groups = (*self.groups, *(pool.spec.group for pool in self.pools))
         labels = {
             (domain.group.name, domain.name): label
@@ -298,7 +304,7 @@ def _parse_groups(
 
 
 def _label_domains(groups: Sequence[DomainGroup]) -> dict[str, Domain]:
-    """Return all domains by their names in tables."""
+    """Return all domains, keyed by the names that are used for them in tables."""
     domains: dict[str, Domain] = {}
     for group in {group.name: group for group in groups}.values():
         for name in group.domains:
@@ -332,7 +338,7 @@ def _parse_user_model(entry: Any, domains: Mapping[str, Domain], folder: Path) -
 
 
 def _check_compatible(groups: Sequence[DomainGroup], trained: Sequence[DomainGroup]) -> None:
-    """Raise if groups differ in the kind of inputs or, where known, in their classes."""
+    """Raise if groups differ in the kind of inputs or in their classes (if these are known)."""
     first = groups[0]
     for group in (*groups, *trained):
         if group.kind != first.kind:

@@ -1,9 +1,10 @@
-"""Source rows and test rows of a model, which are disjoint by content.
+"""Source rows and test rows of a model; no test row has the same content as a source row.
 
-The test split of a domain is divided into two halves by content. The source of a model is the first
-half of each of its training domains; the model is tested on all rows whose content is not in its
-source: the other half of its training domains and of domains derived from the same rows (corrupted,
-rotated), and all rows of other domains.
+The test split of each domain is divided into two halves by a hash of each row's content. The source
+of a model consists of the first halves of its training domains. The model is tested on all test
+rows whose content is not in its source. These are the second half of each training domain, the
+second half of each domain that is derived from a training domain (for example by a corruption or a
+rotation), and all test rows of the other domains.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.row_sources import Split
 from oodometer.studies.store import DatasetRecord
 
-# source: first half of the test split; test: the whole test split; all: also the training split
+# "source" is the first half of the test split, "test" is the whole test split, and "all" is the
+# training split and the test split together.
 DomainPart = Literal["source", "test", "all"]
-# Salt that makes the halves independent of other splits by content.
+# Salt of the hash, so that the halves are independent of other splits that hash the same rows.
 _HALF_SALT = np.uint64(0x4A1F)
-# Number of domains cached per process.
+# Maximum number of domains that a process keeps in each cache.
 MAX_CACHED_DOMAINS = 64
 
 
 class Domain(NamedTuple):
-    """Domain of a group."""
+    """Domain, identified by its group and its name in the group."""
 
     group: DomainGroup
     name: str
@@ -42,12 +44,13 @@ class Domain(NamedTuple):
 
 @dataclass(frozen=True)
 class DomainRows:
-    """Selection of rows of a domain that can be sent to a worker.
+    """Selection of rows of a domain, described by a few values that can be sent to a worker.
 
-    part       source half, test split, or all rows
-    name       name in tables
-    max_rows   maximum number of rows, chosen by content; None for all
-    excluded   domains whose source rows (with part "all" also training rows) are excluded
+    part       rows to select from: "source", "test" or "all"
+    name       name of the selection in tables
+    max_rows   maximum number of rows; the choice depends on the rows' content; None keeps all
+    excluded   training domains of the model: rows with the content of their source rows (with part
+               "all" also of their training rows) are removed from the selection
     """
 
     domain: Domain
@@ -58,7 +61,7 @@ class DomainRows:
     excluded: tuple[Domain, ...] = ()
 
     def excluding_sources_of(self, training_domains: tuple[Domain, ...]) -> DomainRows:
-        """Return the rows for a model that was trained on these domains."""
+        """Return the rows on which a model trained on these domains may be tested."""
         keys = self.domain_keys
         overlapping = tuple(
             domain
@@ -69,25 +72,25 @@ class DomainRows:
 
     @property
     def domain_keys(self) -> RowHashes:
-        """Hashes of all rows of the domain before the selection."""
+        """Hashes of all rows of the domain part, before rows are excluded or sampled."""
         return _load_domain_rows(self.domain, self.part).keys
 
     def dataset(self) -> Dataset:
-        """Return the selected rows."""
+        """Load the selected rows."""
         return _select_rows(self)
 
     def record(self) -> DatasetRecord:
-        """Return the record of the rows for the store."""
+        """Return the record that is stored for the selected rows."""
         return DatasetRecord(self.key, self.name, _row_labels(self), self.domain.group.classes)
 
     @property
     def key(self) -> str:
-        """Hash of name, content and labels."""
+        """Hash of the selection's name, the rows' content, the labels and the class names."""
         return _rows_key(self)
 
 
 def first_half(keys: RowHashes) -> Ints:
-    """Return the numbers of the rows in the first half.
+    """Return the row numbers of the rows that belong to the first half.
 
     >>> keys = np.arange(10_000, dtype=np.uint64)
     >>> 4800 < len(first_half(keys)) < 5200
@@ -97,13 +100,16 @@ def first_half(keys: RowHashes) -> Ints:
 
 
 def combined_key(rows: tuple[DomainRows, ...]) -> str:
-    """Return the key of several selections: the single key, or a hash of all keys."""
+    """Return one key for several selections; a single selection keeps its own key."""
     keys = [selection.key for selection in rows]
     return keys[0] if len(keys) == 1 else _hash(" ".join(keys).encode())
 
 
 def training_rows(training_domains: tuple[Domain, ...], max_rows: int, seed: int) -> Dataset:
-    """Return a sample of training rows, equal for all models with these training domains."""
+    """Return a sample of at most `max_rows` training rows of the given domains.
+
+    The sample is the same for all models with the same training domains.
+    """
     parts = tuple(_load_split(domain, "train") for domain in training_domains)
     whole = ConcatDataset(" + ".join(domain.name for domain in training_domains), parts)
     return whole.rows(_sample_rows(whole.keys, max_rows, seed))
@@ -115,7 +121,7 @@ def _load_split(domain: Domain, split: Split) -> Dataset:
 
 
 def _load_training_split(domain: Domain) -> Dataset | None:
-    """Return the training split; None if all rows are for testing."""
+    """Return the training split; None if the domain has no training rows."""
     try:
         return _load_split(domain, "train")
     except InputError:
@@ -130,7 +136,7 @@ def _load_domain_rows(domain: Domain, part: DomainPart) -> Dataset:
 
 @lru_cache(maxsize=MAX_CACHED_DOMAINS)
 def _excluded_hashes(domain: Domain, part: DomainPart) -> RowHashes:
-    """Return the hashes of rows that a model trained on the domain must not be tested on."""
+    """Return the hashes of the rows on which a model trained on the domain must not be tested."""
     test = _load_split(domain, "test").keys
     source = test[first_half(test)]
     train = _load_training_split(domain) if part == "all" else None
@@ -153,7 +159,7 @@ def _select_rows(rows: DomainRows) -> Dataset:
 
 
 def _sample_rows(keys: RowHashes, max_rows: int | None, seed: int) -> Ints:
-    """Return at most `max_rows` row numbers, chosen by content, sorted."""
+    """Return sorted numbers of at most `max_rows` rows, sampled by a hash of seed and content."""
     return np.sort(shuffled_order(keys, seed)[:max_rows])
 
 
@@ -172,6 +178,6 @@ def _hash(content: bytes) -> str:
 
 
 def clear_cache() -> None:
-    """Clear all caches, because files may have changed."""
+    """Clear all caches, so that files that may have changed are read again."""
     for function in (_load_split, _excluded_hashes, _select_rows, _rows_key):
         function.cache_clear()

@@ -1,4 +1,4 @@
-"""Models of a study: those of pools and the user's own."""
+"""Models of a study: models from pools, and models that the user provides."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from oodometer.studies.training import checkpoint
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 
-# Names of domains in tables, by the names of group and domain.
+# Name of a domain in tables, keyed by (group name, domain name).
 DomainLabels = Mapping[tuple[str, str], str]
-# Models kept open per process, and the maximum number of models per task.
+# Maximum number of models that a process keeps open; also the maximum number of models per task.
 MAX_OPEN_MODELS = 8
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Pool of models in a folder; training may be in progress."""
+    """Spec of a pool and the folder of its models, which may still be in training."""
 
     spec: PoolSpec
     folder: Path
@@ -35,7 +35,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class UserModel:
-    """User's own model: anything that `as_model` opens, with its training domains."""
+    """Model that the user provides; `path` is any path or object that `as_model` accepts."""
 
     name: str
     path: Any
@@ -49,9 +49,11 @@ class StudyModel:
     """Model of a study that can be sent to a worker.
 
     key                hash that identifies the model
-    training_domains   domains that it was trained on; `trained_on` are their names in tables
-    folder             folder of a model of a pool
-    path_or_object     for other models, the argument of `as_model`; pickles need `trust_pickle`
+    training_domains   domains that the model was trained on
+    trained_on         names of the training domains in tables
+    folder             folder of the model if it belongs to a pool, else None
+    path_or_object     argument of `as_model` if the user provides the model, else None
+    trust_pickle       whether the user's model may be loaded from a pickle file
     """
 
     key: str
@@ -66,11 +68,11 @@ class StudyModel:
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def load(self) -> Model:
-        """Return the model; the last MAX_OPEN_MODELS are kept open."""
+        """Load the model; the MAX_OPEN_MODELS most recently used models stay in memory."""
         return _load_cached(self)
 
     def record(self) -> ModelRecord:
-        """Return the record of the model for the store."""
+        """Return the record that is stored for the model."""
         return ModelRecord(
             self.key, self.name, self.architecture, self.trained_on, self.recipe, self.facts
         )
@@ -86,20 +88,27 @@ def _load_cached(member: StudyModel) -> Model:
 
 
 def clear_cache() -> None:
-    """Close all cached models."""
+    """Remove all loaded models from the cache."""
     _load_cached.cache_clear()
 
 
 @dataclass(frozen=True)
 class StudyModels:
-    """Models to evaluate, and the numbers of models that did not converge or are not trained."""
+    """Models to evaluate, and the numbers of models that are not evaluated.
+
+    `left_out` counts the models that did not converge, `untrained` those not trained yet.
+    """
 
     models: tuple[StudyModel, ...]
     left_out: int = 0
     untrained: int = 0
 
     def other_models(self) -> dict[str, StudyModel]:
-        """Return, by model key, the model with the lowest seed that differs only in the seed."""
+        """Return a second model for each model, keyed by model key.
+
+        The second model has the same configuration except for the seed. If there are several such
+        models, the one with the lowest seed is chosen; if there is none, the key is missing.
+        """
         groups: dict[str, list[StudyModel]] = {}
         for model in self.models:
             if "seed" in model.recipe:
@@ -123,7 +132,7 @@ def collect_models(
     only_converged: bool,
     domain_labels: DomainLabels,
 ) -> StudyModels:
-    """Return all models, pools first; a configuration in two pools is included once."""
+    """Return the models of all pools, then the user's; equal configurations are included once."""
     models: dict[str, StudyModel] = {}
     left_out = 0
     untrained = 0
@@ -149,14 +158,14 @@ def collect_models(
 def _from_pool(
     pool: Pool, config: TrainingConfig, folder: Path, labels: DomainLabels
 ) -> StudyModel:
-    """Return a model of a pool; a retrained one has another key, because its seconds differ."""
+    """Return a model of a pool; its key hashes result.json too, so retraining changes the key."""
     content = [
         (folder / name).read_bytes() for name in (checkpoint.RECIPE_FILE, checkpoint.RESULT_FILE)
     ]
     trained = tuple(Domain(pool.spec.group, name) for name in config.domains)
     try:
         facts = checkpoint.load_facts(folder)
-    except InputError:  # reported when the model is opened
+    except InputError:  # an unreadable file is reported when the model is loaded
         facts = {}
     return StudyModel(
         key=_hash(content),
@@ -189,9 +198,11 @@ def _label_names(domains: tuple[Domain, ...], labels: DomainLabels) -> tuple[str
 
 
 def _iter_content(path_or_object: Any) -> Iterator[bytes]:
-    """Yield the content of a model's files, or its address; nothing for an object.
+    """Yield the parts of a model that its key is hashed from.
 
-    Objects are identified by name only, so a changed object needs another name.
+    These are the names and contents of its files. If the given path is not a file (for example a
+    URL), it is the path itself. For a Python object nothing is yielded, because objects are
+    identified by their name only: a changed object needs a new name.
     """
     if not isinstance(path_or_object, str | Path):
         return

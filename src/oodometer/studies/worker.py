@@ -1,7 +1,7 @@
-"""Execution of a task by a worker: predictions of models, or values computed from them.
+"""Execution of a task in a worker: predict with several models, or compute values for them.
 
-Failures of a model or of a value are recorded; the other models and values of the task are still
-computed.
+If one model or one value fails, the failure is recorded, and the other models and values of the
+task are still computed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 
 
 def run_task(task: StudyTask) -> list[EvaluationOutcome]:
-    """Return the outcome of every model of a task, in order."""
+    """Execute a task; return one outcome per model, in the order of the jobs."""
     dataset = _load_rows(task)
     if not task.jobs[0].evaluation.requests:
         return _classify_rows(task, dataset)
@@ -53,9 +53,9 @@ def run_task(task: StudyTask) -> list[EvaluationOutcome]:
 
 
 def _load_rows(task: StudyTask) -> Dataset:
-    """Return the rows of a task; raise if they differ from those of the process that runs it."""
+    """Load the rows of a task; raise if they differ from the rows in the process of the run."""
     if task.rows.key != task.dataset_key:
-        splits.clear_cache()  # files may have changed since this process read them
+        splits.clear_cache()  # the files may have changed since this process read them
     if task.rows.key != task.dataset_key:
         raise InputError(
             f"The rows of {task.rows.name!r} differ from those of the process that runs the study. "
@@ -66,7 +66,7 @@ def _load_rows(task: StudyTask) -> Dataset:
 
 @dataclass(eq=False)
 class _TaskLog:
-    """Results and errors of one model in a task."""
+    """Results and errors that are collected for one model in a task."""
 
     job: EvaluationJob
     results: list[ResultRecord] = field(default_factory=list)
@@ -74,7 +74,10 @@ class _TaskLog:
 
     @contextmanager
     def catch_errors(self) -> Iterator[None]:
-        """Record errors, except a missing package, which every other model would miss as well."""
+        """Record errors instead of raising them.
+
+        A missing package is still raised, because all other models would fail for the same reason.
+        """
         try:
             yield
         except MissingExtra:
@@ -83,7 +86,7 @@ class _TaskLog:
             self.errors.append(error)
 
     def outcome(self, predictions: Predictions | None = None) -> EvaluationOutcome:
-        """Return the outcome for the store."""
+        """Return the outcome that is stored for the model."""
         failure = None
         if self.errors:
             traces = ["".join(traceback.format_exception(error)) for error in self.errors]
@@ -95,7 +98,7 @@ class _TaskLog:
 
 
 def _classify_rows(task: StudyTask, dataset: Dataset) -> list[EvaluationOutcome]:
-    """Return the predictions of all models; the rows are read once for all of them."""
+    """Compute the predictions of all models; each batch of rows is read once for all models."""
     workers = [_PredictionWorker(job) for job in task.jobs]
     for worker in workers:
         worker.open_model()
@@ -107,7 +110,7 @@ def _classify_rows(task: StudyTask, dataset: Dataset) -> list[EvaluationOutcome]
 
 
 class _PredictionWorker(_TaskLog):
-    """Predictions of one model, batch by batch."""
+    """Computation of the predictions of one model, batch by batch."""
 
     model: Model | None = None
 
@@ -135,12 +138,13 @@ class _PredictionWorker(_TaskLog):
 
 
 def _check_classes(predictions: Predictions, job: EvaluationJob) -> Predictions:
-    """Return the predictions; raise if their classes are not those of the domain."""
+    """Return the predictions; raise if the classes of model and domain differ."""
     rows = job.unit.rows
     classes = rows.domain.group.classes
     only_classes = predictions.scores is None and predictions.class_names is None
     if only_classes and predictions.k < len(classes):
-        # The number of classes was inferred from the predicted ones.
+        # The model returns class numbers only, so the number of classes was inferred from the
+        # predicted classes and can be too low.
         predictions = replace(predictions, k=len(classes))
     if predictions.k != len(classes):
         raise InputError(
@@ -175,7 +179,7 @@ def _run_together(
     items: Sequence[Item],
     catch_errors: Callable[[Item], AbstractContextManager[None]],
 ) -> None:
-    """Work on all items together; if that fails, on each separately, to find the cause."""
+    """Process all items together; if this fails, process them one by one to find the cause."""
     if len(items) > 1:
         try:
             return work(items)
@@ -190,7 +194,7 @@ def _run_together(
 
 
 class _Stopwatch:
-    """Seconds since the previous call."""
+    """Timer that returns the seconds since its previous call."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter()
@@ -201,7 +205,7 @@ class _Stopwatch:
 
 
 class _EvaluationWorker(_TaskLog):
-    """Computation of the values of one model."""
+    """Computation of the requested values of one model."""
 
     def __init__(self, job: EvaluationJob, case: EvaluationContext) -> None:
         super().__init__(job)
@@ -209,12 +213,15 @@ class _EvaluationWorker(_TaskLog):
         self.stopwatch = _Stopwatch()
 
     def requests_of(self, *families: str) -> list[RequestedValue]:
-        """Return the requests of some families."""
+        """Return the requests whose family (metric, estimator, …) is one of the given ones."""
         requests = self.job.evaluation.requests
         return [request for request in requests if request.family in families]
 
     def open_model(self) -> bool:
-        """Open the model if a request needs it, before threads are limited; return success."""
+        """Load the model if a request needs it; return whether the model is available.
+
+        Call this before the number of threads is limited.
+        """
         if all(request.needs_only_predictions for request in self.job.evaluation.requests):
             return False
         model = None
@@ -223,7 +230,7 @@ class _EvaluationWorker(_TaskLog):
         return model is not None
 
     def compute_measures(self, *, has_model: bool) -> None:
-        """Compute accuracy, metrics and measures; without the model, those that do not need it."""
+        """Compute accuracy, metrics and measures; without a model, skip those that need it."""
         for request in self.requests_of("accuracy", "metric", "measure"):
             if request.needs_only_predictions or has_model:
                 with self.catch_errors():
@@ -238,7 +245,7 @@ class _EvaluationWorker(_TaskLog):
         return compute.compute_measure(self.case, request)
 
     def compute_estimates(self) -> None:
-        """Compute the estimates, those with the same temperature mode together."""
+        """Compute all estimates; those with the same temperature mode are computed together."""
         requests = self.requests_of("estimator")
         for temperature in dict.fromkeys(request.option for request in requests):
             same_mode = [request for request in requests if request.option == temperature]
@@ -258,13 +265,13 @@ class _EvaluationWorker(_TaskLog):
         seconds: float,
         name: str | None = None,
     ) -> None:
-        """Add the record of a value."""
+        """Append the record of a computed value to the results."""
         result = self.case.to_result(request, name or request.names[0], computed, seconds)
         self.results.append(result)
 
 
 def _compute_invariance(request: RequestedValue, workers: Sequence[_EvaluationWorker]) -> None:
-    """Compute neighborhood measures; the samples are drawn once for all models."""
+    """Compute neighborhood measures; the samples are drawn once and used for all models."""
     stopwatch = _Stopwatch()
     case = workers[0].case
     results = invariance(

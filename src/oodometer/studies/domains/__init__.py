@@ -1,1 +1,1 @@
-"""Domain groups: named datasets of one kind with the same classes."""
+"""Domain groups: named datasets with the same kind of inputs and the same classes."""

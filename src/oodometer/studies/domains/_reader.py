@@ -1,4 +1,4 @@
-"""Protocol of readers of domain files, and helpers to find files and select rows."""
+"""Interface of the readers of domain files, and helpers to find files and select rows."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ ImageSize = tuple[int, int] | None
 
 @runtime_checkable
 class DomainReader(Protocol):
-    """Reader of domain files: a frozen dataclass of its settings."""
+    """Interface of a reader of domain files; a reader is a frozen dataclass of its settings."""
 
     @property
     def kind(self) -> InputKind:
-        """Kind of inputs, used if the group does not declare one."""
+        """Kind of inputs in the files; it is used if the group does not declare a kind."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Paths relative to the root."""
+        """Paths of the files, relative to the folder `root` of the group."""
 
     def __hash__(self) -> int: ...
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return rows and labels; images of varied sizes are resized to `size`."""
+        """Return rows and labels; readers of image files resize to `size` (height, width)."""
 
 
 def find_file(root: Path, name: str) -> Path | None:
@@ -59,7 +59,9 @@ def check_row_counts(inputs: Array, labels: Array, where: str) -> None:
 
 
 def matching_rows(values: Array, accepted: Any, column: str) -> Bools:
-    """Return a mask of the rows with one of the accepted values; raise if there are none.
+    """Return a mask of the rows whose value is accepted; raise if there is no such row.
+
+    `accepted` is one value or a list of values.
 
     >>> matching_rows(np.array(["art", "photo"]), "photo", "domain")
     array([False,  True])

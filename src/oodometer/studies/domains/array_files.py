@@ -28,10 +28,15 @@ RowFilters = Annotated[tuple[tuple[str, Any], ...], TABLE_ITEMS]
 
 @dataclass(frozen=True)
 class NpzReader:
-    """Reader of an `.npz` archive: inputs, labels, and arrays that `where` selects rows by.
+    """Reader of inputs and labels in an `.npz` archive.
 
-    If an array `domain` holds integers and an array `domains` holds names, rows are selected by
-    name: where = { domain = "photo" }.
+    inputs   name of the array of inputs
+    labels   name of the array of labels
+    where    conditions on further arrays; only rows that meet all of them are read
+
+    For example, where = { domain = "photo" } reads the rows whose value in the array `domain` is
+    "photo". If this array holds integers and the archive has an array `domains` of names, each
+    integer is first replaced by the name at that index.
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -46,7 +51,7 @@ class NpzReader:
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the selected rows, in memory."""
+        """Read the selected rows into memory."""
         arrays = ScoreFile.open(require_file(root, self.path)).content
         inputs, labels = (
             _get_array(arrays, name, self.path) for name in (self.inputs, self.labels)
@@ -69,7 +74,7 @@ def _get_array(arrays: dict[str, Array], name: str, path: str) -> Array:
 
 
 def _decode_names(arrays: dict[str, Array], name: str, path: str) -> Array:
-    """Return the values of an array, as names if a second array holds them."""
+    """Return the values of the array `name`; look up integers in the array `name`s, if present."""
     values, names = _get_array(arrays, name, path), arrays.get(f"{name}s")
     if names is None or values.dtype.kind not in "iu":
         return values
@@ -83,7 +88,11 @@ def _decode_names(arrays: dict[str, Array], name: str, path: str) -> Array:
 
 @dataclass(frozen=True)
 class NpyReader:
-    """Reader of memory-mapped inputs and labels in two `.npy` files; `rows` is a range."""
+    """Reader of two `.npy` files, one with inputs and one with labels.
+
+    The inputs are memory-mapped. `rows` = [first, end] restricts the dataset to a range of rows,
+    which excludes the row `end`.
+    """
 
     kind: ClassVar[InputKind] = "images"
 
@@ -96,7 +105,7 @@ class NpyReader:
         return self.path, self.labels
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the rows; inputs are read from disk on access."""
+        """Return the rows; inputs are read from disk when they are accessed."""
         labels = _load_npy(require_file(root, self.labels))
         read = read_npy(require_file(root, self.path), DatasetOptions())
         check_row_counts(read.inputs, labels, self.path)
@@ -116,7 +125,10 @@ def _load_npy(path: Path) -> Array:
 
 @dataclass(frozen=True)
 class MatReader:
-    """Reader of a MATLAB file (version 7 or earlier) as in SVHN: images (height, width, 3, n)."""
+    """Reader of images and labels in a MATLAB file (version 7 or earlier), the format of SVHN.
+
+    The array of images has the shape (height, width, 3, n).
+    """
 
     kind: ClassVar[InputKind] = "images"
 
@@ -129,14 +141,14 @@ class MatReader:
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the images, in memory."""
+        """Read all images and labels into memory."""
         from scipy.io import loadmat
 
         try:
             arrays = loadmat(
                 require_file(root, self.path), variable_names=[self.inputs, self.labels]
             )
-        except Exception as error:  # scipy raises many types for broken files
+        except Exception as error:  # scipy raises many exception types for broken files
             raise InputError(
                 f"Cannot read {self.path} as a MATLAB file: {error}. Expected version 7 or "
                 "earlier; download it again."

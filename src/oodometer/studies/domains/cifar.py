@@ -1,4 +1,7 @@
-"""Binary batches of CIFAR-10 and CIFAR-100: per row the label, then 3 × 32 × 32 bytes."""
+"""Reader of the binary files of CIFAR-10 and CIFAR-100.
+
+Each row of a binary file consists of the label and the 3 × 32 × 32 bytes of the image.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,11 @@ IMAGE_BYTES = 3 * SIDE_PIXELS * SIDE_PIXELS
 
 @dataclass(frozen=True)
 class CifarReader:
-    """Reader of memory-mapped batches; images are read from disk on access.
+    """Reader of one or more CIFAR files, which are memory-mapped.
 
-    `label_bytes` is 1 for CIFAR-10 and 2 for CIFAR-100, whose second byte is the class. The Python
-    version of CIFAR is pickled and is only read with `trust_pickle`.
+    `label_bytes` is the number of label bytes per row: 1 for CIFAR-10, and 2 for CIFAR-100, where
+    the second byte is the class. Files of the Python version of CIFAR are pickles, which can run
+    any code, and are read only if `trust_pickle` is true.
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -39,7 +43,7 @@ class CifarReader:
         return (self.path,) if isinstance(self.path, str) else self.path
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return all batches, concatenated."""
+        """Return the rows of all files; binary files are read from disk on access."""
         parts = tuple(self._read_batch(require_file(root, name)) for name in self.files)
         return parts[0] if len(parts) == 1 else ConcatDataset(self.files[0], parts)
 
@@ -59,7 +63,7 @@ class CifarReader:
 
 
 def _to_channels_last(rows: Array) -> Array:
-    """Return images (n, height, width, 3) from rows with one colour plane after another."""
+    """Reshape rows of red, green and blue planes to images of shape (n, height, width, 3)."""
     return rows.reshape(-1, 3, SIDE_PIXELS, SIDE_PIXELS).transpose(0, 2, 3, 1)
 
 

@@ -1,4 +1,4 @@
-"""Domain groups by name, including corrupted versions of image groups."""
+"""Look up domain groups by name, including corrupted versions of image groups."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from oodometer.studies.domains.row_sources import DerivedDomain
 from oodometer.studies.domains.synthetic import TransformedDomain
 from oodometer.transforms import corruptions as corruption
 
-# Suffix of the names of corrupted groups: ci10-c.
+# Suffix of the names of corrupted groups, as in ci10-c.
 CORRUPTED_SUFFIX = "-c"
 
 
 def get_group(name: str, *, root: str | Path | None = None) -> DomainGroup:
-    """Return a built-in group; with the suffix -c, its domains under every corruption.
+    """Return a built-in group by name.
+
+    With the suffix -c, the group has one domain for each original domain, corruption and severity.
 
     >>> get_group("pacs-c").domains[:2]
     ('art_painting/gaussian_noise-1', 'art_painting/gaussian_noise-2')
@@ -31,10 +33,10 @@ def get_group(name: str, *, root: str | Path | None = None) -> DomainGroup:
 
 
 def corrupt_group(group: DomainGroup, corruptions: str = "all", *, seed: int = 0) -> DomainGroup:
-    """Return the group of all domains under the given corruptions, such as photo/fog-3.
+    """Return a group with corrupted versions of all domains, such as photo/fog-3.
 
-    `corruptions` is a name, a category (noise, blur, weather, digital) or "all", with a severity
-    as suffix or at all five severities.
+    `corruptions` is the name of a corruption, a category (noise, blur, weather, digital) or "all".
+    A suffix selects one severity, as in fog-3; without a suffix all five severities are used.
 
     >>> corrupt_group(get_group("pacs"), "fog-3").domains[0]
     'art_painting/fog-3'

@@ -1,7 +1,8 @@
-"""Domain groups: named datasets of one kind with the same classes, for training and testing.
+"""Domain groups: named datasets with the same kind of inputs and the same classes.
 
-Built-in groups are declared in `groups.toml`, and their files are searched in $OODOMETER_DATA;
-users declare their own groups in the same format (see `spec.py`), next to their files.
+Each dataset of a group is called a domain and has a training split and a test split. Built-in
+groups are declared in `groups.toml`, and their files are looked up in $OODOMETER_DATA. Users can
+declare their own groups in a TOML file of the same format, which `spec.py` describes.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ BUILT_IN_FILE = Path(__file__).with_name("groups.toml")
 
 @dataclass(frozen=True)
 class DomainGroup:
-    """Domains of one kind with the same classes.
+    """Group of domains with the same kind of inputs and the same classes.
 
-    shape     shape of all images; None keeps their own
-    sources   alternatives for each domain: the first whose files exist is read
-    root      folder of the files
-    base      group of the domains that derived domains start from; default: this group
+    sources   name and alternatives of each domain; the first alternative whose files exist is read
+    root      folder of the data files
+    shape     shape that all images are resized to; None keeps the original shapes
+    about     description in one sentence
+    base      group that contains the original domains of derived domains; None means this group
     """
 
     name: str
@@ -61,7 +63,7 @@ class DomainGroup:
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Names of the domains, in the order of declaration."""
+        """Names of all domains, in the order in which they are declared."""
         return tuple(name for name, _ in self.sources)
 
     @property
@@ -70,10 +72,10 @@ class DomainGroup:
         return tuple(name for name in self.domains if self.missing_reason(name) is None)
 
     def domain(self, name: str, split: Split) -> Dataset:
-        """Return the rows of a split with labels 0…k−1 in the order of the classes.
+        """Return the rows of the training or test split of a domain, with their class numbers.
 
-        The test split comes from its own files, or is a fraction of the rows by content; the
-        splits are disjoint.
+        If there are no separate test files, a fraction of the rows is held out as the test split.
+        The held-out rows are chosen by a hash of their content, so equal rows are in one split.
         """
         if split not in ("train", "test"):
             raise UnknownName("split", str(split), ("train", "test"))
@@ -88,7 +90,10 @@ class DomainGroup:
             raise InputError(f"{self.name}/{name}: {error}") from error
 
     def missing_reason(self, *names: str) -> str | None:
-        """Return why one of these domains (default: all) cannot be read; None if all can."""
+        """Return why one of the named domains cannot be read; None if all can be read.
+
+        Without names, all domains of the group are checked.
+        """
         return next(
             filter(None, (self._domain_missing_reason(name) for name in names or self.domains)),
             None,
@@ -129,7 +134,7 @@ class DomainGroup:
         return alternatives
 
     def _base_domain(self, source: DerivedDomain) -> tuple[DomainGroup, str]:
-        """Return the group and the name of the domain that another is derived from."""
+        """Return the original domain of a derived domain, as its group and its name."""
         group = self.base or self
         if source.of in group.domains or "/" not in source.of:
             return group, source.of
@@ -148,7 +153,10 @@ class DomainGroup:
         return dataset
 
     def domain_in_native_shape(self, name: str, split: Split, title: str) -> Dataset:
-        """Return the rows of a domain in their own shape, to derive another domain from them."""
+        """Return the rows of a domain before they are resized to the shape of the group.
+
+        Derived domains start from these rows.
+        """
         source = self._available_source(name)
         if isinstance(source, DomainFiles):
             return self._read_files(source, split, title)
@@ -158,7 +166,7 @@ class DomainGroup:
         return next(one for one in self._alternatives(name) if self._is_available(one))
 
     def _read_files(self, source: DomainFiles, split: Split, title: str) -> SubsetDataset:
-        if self.root is None:  # not reached: without a root, files are missing
+        if self.root is None:  # not reached: without a root, missing files are reported earlier
             raise InputError(f"Set {DATA_FOLDER_VARIABLE} to the folder of the data.")
         dataset, index = source.read(self.root, split, self._image_size)
         if dataset.kind != self.kind:
@@ -176,14 +184,14 @@ class DomainGroup:
         return None if self.shape is None else (self.shape[0], self.shape[1])
 
     def _resize(self, dataset: Dataset) -> Dataset:
-        """Return the images in the shape of the group; each is resized on access."""
+        """Return a dataset that resizes each image to the shape of the group on access."""
         if self.shape is None or dataset.take(slice(0, 1)).shape[1:] == self.shape:
             return dataset
         return TransformedDataset(dataset, ResizeAndCrop(self.shape))
 
 
 def _format_files(files: tuple[str, ...]) -> str:
-    """Return the first file and the number of others.
+    """Return the name of the first file and the number of further files as text.
 
     >>> _format_files(("a.bin", "b.bin", "c.bin"))
     "'a.bin' (and 2 more files)"
@@ -215,7 +223,7 @@ def _select_part(dataset: Dataset, source: DerivedDomain) -> Dataset:
 
 
 def available(*, root: str | Path | None = None) -> tuple[DomainGroup, ...]:
-    """Return the built-in groups with files in `root`, by default in $OODOMETER_DATA."""
+    """Return all built-in groups; their files are looked up in `root`, or else $OODOMETER_DATA."""
     return tuple(
         _build_group(name, table, _resolve_root(root))
         for name, table in read_group_tables(BUILT_IN_FILE).items()
@@ -245,9 +253,10 @@ def open_group(
     name: str | None = None,
     root: str | Path | None = None,
 ) -> DomainGroup:
-    """Return the group that a TOML file or a table declares.
+    """Return a group that a TOML file or a mapping of the same content declares.
 
-    Files are searched in `root`, by default in the group's key `root` relative to the TOML file.
+    `name` selects the group if there are several. Data files are looked up in the folder `root`.
+    By default, this is the folder in the group's key `root`, relative to the TOML file.
 
     >>> group = open_group({"groups": {"sites": {"classes": ["cat", "dog"], "domains": {
     ...     "north": {"reader": "folder", "path": "north/"}}}}}, root="/nowhere")
@@ -295,7 +304,7 @@ def _build_group(name: str, table: Any, root: Path | None) -> DomainGroup:
 
 
 def _folder_names(sources: tuple[DomainOrigin, ...], root: Path | None) -> tuple[str, ...]:
-    """Return the names of the subfolders of the first source that exists."""
+    """Return the names of the subfolders of the first alternative that is an existing folder."""
     for source in sources:
         folder = None
         if root is not None and isinstance(source, DomainFiles):

@@ -1,7 +1,9 @@
-"""Synthetic group without files: points near the unit hypersphere in R¹⁶ (NI, section 5.1).
+"""Synthetic domain group of points near the unit hypersphere in R¹⁶, which needs no files.
 
-A domain is a Gaussian around a point of the sphere, named by the angle of that point from the pole
-in degrees. The classes are inside and outside the sphere.
+The group follows section 5.1 of the paper on neighborhood invariance (NI; Ng et al. 2023). The
+points of a domain are drawn from a Gaussian around one point of the sphere; the name of the domain
+is the angle of that point from the pole, in degrees. The two classes are points inside and points
+outside the sphere.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ DOMAIN_DEGREES = (0, 15, 30, 45, 60, 90, 120, 150, 180)
 
 @dataclass(frozen=True)
 class HyperspherePoints:
-    """`n` points around the point at an angle of `degrees` from the pole."""
+    """Reader that generates `n` points around the point at an angle of `degrees` from the pole."""
 
     degrees: float
     split: Split
@@ -39,7 +41,7 @@ class HyperspherePoints:
     files: ClassVar[tuple[str, ...]] = ()
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the points with label 1 for those inside; no file is read."""
+        """Generate the points; the label is 1 inside the sphere and 0 outside."""
         centre = np.zeros(self.dimension)
         centre[:2] = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
         noise = rng_for(0, HYPERSPHERE_NAME, self.degrees, self.split).normal(
@@ -63,7 +65,7 @@ def hypersphere() -> DomainGroup:
         )
         for degrees in DOMAIN_DEGREES
     )
-    about = "inside a hypersphere or outside, by degrees from its pole; needs no files"
+    about = "points inside or outside a hypersphere, by their angle from its pole; needs no files"
     return DomainGroup(
         HYPERSPHERE_NAME, "vectors", ("outside", "inside"), sources, root=Path(), about=about
     )

@@ -1,4 +1,7 @@
-"""IDX files, the format of MNIST: magic number, sizes and values, all big-endian."""
+"""Reader of IDX files, the format of MNIST.
+
+An IDX file contains a magic number, the size of each dimension and the values, all big-endian.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,16 @@ from oodometer.core.protocols import Dataset
 from oodometer.data.input_rows import read_array
 from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
 
-# Types of values by the third byte of the magic number.
+# Type of the values, keyed by the third byte of the magic number.
 IDX_DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 @dataclass(frozen=True)
 class IdxReader:
-    """Reader of images and labels in two IDX files, each possibly compressed (.gz).
+    """Reader of two IDX files, one with images and one with labels.
 
-    If labels have several columns, as in QMNIST, the first is used.
+    Files that are compressed with gzip (.gz) are decompressed. If the labels have several columns,
+    as in QMNIST, the first column is used.
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -39,7 +43,7 @@ class IdxReader:
         return self.path, self.labels
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the images, in memory."""
+        """Read all images and labels into memory."""
         images, labels = (read_idx(require_file(root, name)) for name in self.files)
         labels = labels if labels.ndim == 1 else labels[:, 0]
         check_row_counts(images, labels, self.path)
@@ -47,7 +51,7 @@ class IdxReader:
 
 
 def read_idx(path: Path) -> Array:
-    """Return the array of an IDX file in native byte order."""
+    """Read an IDX file; return its array in native byte order."""
     content = _read_content(path)
     head = 4 + 4 * content[3] if len(content) > 3 else 4
     if len(content) < head or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:

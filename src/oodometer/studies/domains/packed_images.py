@@ -1,7 +1,8 @@
-"""Packed images: the bytes of many JPEG or PNG files in one array of an `.npz` archive.
+"""Reader of packed images: many JPEG or PNG files in one array of an `.npz` archive.
 
-Image i is bytes[off[i]:off[i + 1]], and `y` holds the labels; a prefix such as `train_`
-distinguishes several packs in one archive.
+The archive has the arrays `bytes` (all files, one after another), `off` (offsets) and `y` (labels).
+The file of image i is bytes[off[i]:off[i + 1]]. An archive can hold several such sets of arrays if
+their names have a prefix such as `train_`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from oodometer.studies.domains._reader import ImageSize, check_row_counts, requi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PackedImageDataset(BaseDataset):
-    """Images stored as the bytes of their files and decoded on access."""
+    """Dataset of images that are held as the bytes of their files and decoded on access."""
 
     kind: ClassVar[InputKind] = "images"
 
@@ -51,7 +52,7 @@ class PackedImageDataset(BaseDataset):
 
     @cached_property
     def keys(self) -> RowHashes:
-        """Hash of each file."""
+        """Hash of the file of each image."""
         digests = (
             hashlib.blake2b(self._file_bytes(row), digest_size=8).digest()
             for row in range(len(self))
@@ -60,7 +61,7 @@ class PackedImageDataset(BaseDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all files, in order, and of the size of the images."""
+        """Hash of all image files in their order and of the size of the decoded images."""
         return fingerprint_rows(f"packed {self.size}", self.keys)
 
     def take(self, index: RowSelection) -> Pixels:
@@ -75,7 +76,7 @@ class PackedImageDataset(BaseDataset):
         return images
 
     def rows(self, index: RowSelection) -> PackedImageDataset:
-        """Return the dataset of the selected images; keys and labels are kept."""
+        """Return the dataset of the selected images; each image keeps its key and label."""
         rows = to_row_numbers(index, len(self))
         labels = None if self.labels is None else self.labels[rows]
         return replace(self, starts=self.starts[rows], ends=self.ends[rows], labels=labels)
@@ -95,7 +96,10 @@ def _decode_image(content: bytes, row: int) -> Pixels:
 
 @dataclass(frozen=True)
 class PackedImagesReader:
-    """Reader of packed images; they are resized to the size of the first image by default."""
+    """Reader of packed images; `prefix` is the prefix of the names of the three arrays.
+
+    Images are resized to the shape of the group; without one, to the size of the first image.
+    """
 
     kind: ClassVar[InputKind] = "images"
 
@@ -107,7 +111,7 @@ class PackedImagesReader:
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the images, still packed."""
+        """Return a dataset that decodes each image when it is accessed."""
         content, offsets, labels = self._load_arrays(require_file(root, self.path))
         check_row_counts(offsets[1:], labels, self.path)
         if np.any(np.diff(offsets) < 0) or offsets[0] < 0 or offsets[-1] > len(content):

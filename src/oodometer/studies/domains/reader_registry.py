@@ -1,4 +1,4 @@
-"""Registry of the file readers that a domain group can name: npz, table, idx, folder, …"""
+"""Registry of the file readers, keyed by the names used in the declaration of a domain group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from oodometer.studies.domains.table_files import TableReader
 
 @dataclass(frozen=True)
 class ImageFolderReader:
-    """Reader of a folder with one subfolder of images per class, decoded on access."""
+    """Reader of a folder with one subfolder of images per class; images are decoded on access.
+
+    `size` is the size to which all images are resized.
+    """
 
     kind: ClassVar[InputKind] = "images"
 
@@ -34,7 +37,7 @@ class ImageFolderReader:
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the images, resized to one size; their labels are the names of the subfolders."""
+        """Return the images, resized to one size; the label is the name of the subfolder."""
         folder = require_file(root, self.path)
         if not folder.is_dir():
             raise InputError(

@@ -1,4 +1,4 @@
-"""Sources of the rows of a domain: files, or another domain that is transformed."""
+"""Where the rows of a domain come from: files, or another domain whose rows are changed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from oodometer.studies.domains._reader import DomainReader, ImageSize, find_file
 from oodometer.studies.domains.synthetic import DomainDerivation
 
 Split = Literal["train", "test"]
-# Default fraction of rows held out if there are no files for testing.
+# Default fraction of rows that form the test split if there are no separate test files.
 TEST_SHARE = 0.2
-# Salts that make the held-out split and the parts independent.
+# Different salts of the hash, so that the test split and the parts are independent.
 _TEST_SALT, _PART_SALT = np.uint64(0x7E57), np.uint64(0x9A27)
-# Number of files kept open per process.
+# Maximum number of datasets read from files that a process keeps in its cache.
 MAX_CACHED_FILES = 32
 
 
 @dataclass(frozen=True)
 class DomainFiles:
-    """Files of a domain; `test` reads the test split, else a fraction is held out by content.
+    """Domain that is read from files.
 
-    `rename` maps labels in the files to class names where they differ.
+    train    reader of the training split
+    test     reader of the test split; None uses a part of the training files as test split
+    share    fraction of rows in the test split if `test` is None, chosen by a hash of the content
+    rename   pairs of a label in the files and the class name that replaces it
     """
 
     train: DomainReader
@@ -42,16 +45,16 @@ class DomainFiles:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Paths of both splits."""
+        """Paths of the files of the training split and the test split, each once."""
         both = self.train.files + (() if self.test is None else self.test.files)
         return tuple(dict.fromkeys(both))
 
     def missing_files(self, root: Path | None) -> tuple[str, ...]:
-        """Return the paths that do not exist."""
+        """Return the paths of the files that do not exist in `root`."""
         return tuple(name for name in self.files if root is None or not find_file(root, name))
 
     def read(self, root: Path, split: Split, size: ImageSize) -> tuple[Dataset, Ints]:
-        """Return a dataset that contains the split, and the row numbers of the split."""
+        """Return a dataset that contains the rows of the split, and their row numbers in it."""
         reader = self.train if split == "train" or self.test is None else self.test
         stamps = tuple(_file_stamp(require_file(root, name)) for name in reader.files)
         dataset = _read_cached(reader, root, size, stamps)
@@ -63,9 +66,11 @@ class DomainFiles:
 
 @dataclass(frozen=True)
 class DerivedDomain:
-    """Domain derived from the domain `of`, or of another group: numbers/mnist.
+    """Domain that is derived from another domain.
 
-    `part` (i, m) keeps the i-th of m disjoint parts, counted from 0.
+    of           original domain; a domain of another group is written as group/domain
+    derivation   change that is applied to the rows
+    part         (i, m) uses only the i-th (counted from 0) of m disjoint parts of the original rows
     """
 
     of: str
@@ -74,7 +79,7 @@ class DerivedDomain:
 
 
 def _file_stamp(path: Path) -> tuple[int, int]:
-    """Return modification time and size, which change with the file."""
+    """Return the modification time and the size of a file, to detect that it has changed."""
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size
 
@@ -87,7 +92,9 @@ def _read_cached(
 
 
 def held_out_mask(keys: RowHashes, share: float) -> Bools:
-    """Return a mask of the held-out rows, by content, so that equal rows are in one split.
+    """Return a mask of the rows in the test split, given the hashes of all rows.
+
+    Rows with the same content have the same hash and are therefore in the same split.
 
     >>> keys = np.arange(10_000, dtype=np.uint64)
     >>> 0.19 < held_out_mask(keys, 0.2).mean() < 0.21
@@ -97,18 +104,18 @@ def held_out_mask(keys: RowHashes, share: float) -> Bools:
 
 
 def part_mask(keys: RowHashes, part: tuple[int, int]) -> Bools:
-    """Return a mask of the rows in the i-th of m parts, by content."""
+    """Return a mask of the rows in part `part` = (i, m), given the hashes of all rows."""
     return np.asarray((_hash_fractions(keys, _PART_SALT) * part[1]).astype(np.int64) == part[0])
 
 
 def _hash_fractions(keys: RowHashes, salt: np.uint64) -> Array:
-    """Return a number in [0, 1) per row."""
+    """Map the hash of each row and a salt to a number in [0, 1)."""
     return (splitmix64(keys ^ salt) >> np.uint64(11)) * 2.0**-53
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SubsetDataset(BaseDataset):
-    """Subset of a dataset with its own name and labels; nothing is copied."""
+    """Subset of the rows of a dataset, with its own name and labels; inputs are not copied."""
 
     name: str
     dataset: Dataset
@@ -127,20 +134,20 @@ class SubsetDataset(BaseDataset):
 
     @cached_property
     def keys(self) -> RowHashes:
-        """Hash of each row."""
+        """Hash of the content of each row."""
         return self.dataset.keys[self.index]
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all rows, in order."""
+        """Hash of all rows in their order."""
         return fingerprint_rows(f"rows of {self.dataset.fingerprint}", self.keys)
 
     def take(self, index: RowSelection) -> Inputs:
-        """Return the selected rows."""
+        """Return the inputs of the selected rows."""
         return self.dataset.take(self.index[to_row_numbers(index, len(self))])
 
     def rows(self, index: RowSelection) -> SubsetDataset:
-        """Return the dataset of the selected rows; keys and labels are kept."""
+        """Return the dataset of the selected rows; each row keeps its key and label."""
         rows = to_row_numbers(index, len(self))
         return replace(self, index=self.index[rows], labels=self.labels[rows])
 
@@ -148,7 +155,7 @@ class SubsetDataset(BaseDataset):
 def encode_class_labels(
     labels: Array | None, classes: Sequence[str], rename: tuple[tuple[str, str], ...] = ()
 ) -> Ints:
-    """Return the class number of each row; labels are class names or numbers from 0.
+    """Return the class number of each row; labels are class names or class numbers from 0.
 
     >>> encode_class_labels(np.array(["dog", "cat"]), ["cat", "dog"])
     array([1, 0])
@@ -161,7 +168,7 @@ def encode_class_labels(
     if rename:
         new_names = dict(rename)
         labels = np.array([new_names.get(str(label), str(label)) for label in labels.tolist()])
-    # Numbers are class numbers, even if the classes are called "1", "2", …
+    # Numeric labels are always class numbers, even if the names of the classes are "1", "2", …
     names = classes if labels.dtype.kind in "US" else None
     try:
         numbers = encode_labels(labels, len(labels), len(classes), names, numeric_text=True)

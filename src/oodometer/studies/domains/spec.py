@@ -1,16 +1,19 @@
-"""Declarations of domain groups: TOML tables to the files and derivations of each domain.
+"""Declarations of domain groups: TOML tables that list the domains of a group and their files.
 
 [groups.sites]
-classes = ["cat", "dog"]        # or classes_of = "north": the names of its folders
-kind = "images"                 # optional, as are shape, root and about
+classes = ["cat", "dog"]        # or classes_of = "north": use the folder names of this domain
+kind = "images"                 # optional; shape, root and about are optional as well
 [groups.sites.domains.north]
-reader = "folder"               # a reader and its settings, or a list of alternatives: the first
-path = "north/"                 # whose files exist is read
-test = "north_test/"            # optional: the settings that differ for the test split
-share = 0.2                     # optional: fraction held out if there are no files for testing
+reader = "folder"               # name of the file reader
+path = "north/"                 # setting of the reader; the other settings depend on the reader
+test = "north_test/"            # optional: path (or a table of settings) of the test split
+share = 0.2                     # optional: fraction of rows held out if `test` is missing
 
-Settings shared by all domains are in `each`, where {domain} stands for a domain's name; `domains`
-may then be a list of names. A domain derived from another has `of`, `change` and its settings.
+A domain can also be a list of such tables. They are alternatives, and the first one whose files
+exist is read. Settings that all domains share can be written once in the table `each`, in which
+{domain} is replaced by the name of the domain; `domains` can then be a list of names. A domain that
+is derived from another domain has the keys `of` (the other domain) and `change` (the derivation),
+and the settings of the derivation.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ def _check_domains(domains: Any) -> Any:
 
 
 class GroupKeys(StrictModel):
-    """Table of a domain group."""
+    """Keys of the table [groups.NAME] that declares a domain group."""
 
     domains: Annotated[Any, AfterValidator(_check_domains)]
     each: Any = Field(default_factory=dict)
@@ -79,7 +82,7 @@ class GroupKeys(StrictModel):
 
 
 class FilesKeys(StrictModel):
-    """Keys of a domain that is read from files, in addition to the settings of its reader."""
+    """Keys of a domain that is read from files, without the settings of its reader."""
 
     reader: str
     test: Any = None
@@ -88,7 +91,7 @@ class FilesKeys(StrictModel):
 
 
 class DerivedKeys(StrictModel):
-    """Keys of a domain derived from another, in addition to the settings of the derivation."""
+    """Keys of a domain that is derived from another domain, without the derivation's settings."""
 
     of: str
     change: str
@@ -97,7 +100,11 @@ class DerivedKeys(StrictModel):
 
 @dataclass(frozen=True)
 class GroupDeclaration:
-    """Validated group; a domain has one source or several alternatives."""
+    """Validated declaration of a domain group.
+
+    `sources` holds the name of each domain and its alternatives. An alternative is a set of files
+    or a derivation from another domain; the first available alternative is read.
+    """
 
     kind: InputKind
     classes: tuple[str, ...]
@@ -108,7 +115,7 @@ class GroupDeclaration:
 
 
 def parse_group(table: Any, name: str) -> GroupDeclaration:
-    """Return the group that a table declares; errors name the group and the key."""
+    """Validate the table of a domain group; error messages name the group and the key."""
     where = f"the group {name!r}"
     group = validate(GroupKeys, table, where)
     sources = {domain: _parse_sources(group, domain, name) for domain in group.domains}
@@ -136,7 +143,7 @@ def parse_group(table: Any, name: str) -> GroupDeclaration:
 
 
 def _check_derived(sources: Mapping[str, tuple[DomainOrigin, ...]], group: str) -> None:
-    """Raise if a domain is derived from one that is not read from files (no cycles)."""
+    """Raise if a domain is derived from an unknown domain or from one that is itself derived."""
     read = [name for name, origins in sources.items() if isinstance(origins[0], DomainFiles)]
     for origins in sources.values():
         for origin in origins:
@@ -152,7 +159,7 @@ def _default_kind(sources: Iterable[tuple[DomainOrigin, ...]]) -> InputKind:
 
 
 def _parse_sources(group: GroupKeys, domain: str, name: str) -> tuple[DomainOrigin, ...]:
-    """Return the alternatives of a domain, with the shared settings of `each` filled in."""
+    """Return the alternatives of a domain, each merged with the shared settings of `each`."""
     where = f"{name}/{domain}"
     own = group.domains[domain] if isinstance(group.domains, Mapping) else {}
     alternatives = [
@@ -174,7 +181,7 @@ def _require_table(value: Any, where: str) -> Table:
 
 
 def _fill_template(value: Any, domain: str) -> Any:
-    """Replace {domain} by the domain's name in every text."""
+    """Replace {domain} by the domain's name in every text of a (nested) value."""
     if isinstance(value, str):
         return value.replace("{domain}", domain)
     if isinstance(value, Mapping):
@@ -185,7 +192,7 @@ def _fill_template(value: Any, domain: str) -> Any:
 
 
 def _merge_tables(base: Table, top: Table) -> dict[str, Any]:
-    """Return `base` updated by `top`; the tables `where` are merged key by key."""
+    """Return `base` updated by `top`; if both have a table `where`, merge the two tables."""
     merged = {**base, **top}
     if isinstance(base.get("where"), Mapping) and isinstance(top.get("where"), Mapping):
         merged["where"] = {**base["where"], **top["where"]}
@@ -213,7 +220,7 @@ def _parse_source(table: Table, where: str) -> DomainOrigin:
 
 
 def _split_keys(model: Any, table: Table, where: str) -> tuple[Any, dict[str, Any]]:
-    """Return the keys of the model, validated, and the other keys."""
+    """Return the keys of a pydantic model as a validated instance, and the other keys as a dict."""
     own = {key: value for key, value in table.items() if key in model.model_fields}
     rest = {key: value for key, value in table.items() if key not in model.model_fields}
     return validate(model, own, where), rest
@@ -228,7 +235,7 @@ def _select_member(members: Mapping[str, type], name: str, key: str, where: str)
 
 
 def read_group_tables(path: Path) -> dict[str, Any]:
-    """Return the tables of the groups that a TOML file declares, by name."""
+    """Read a TOML file; return the tables of the groups that it declares, keyed by group name."""
     modified = path.stat().st_mtime_ns if path.is_file() else 0
     return _read_group_tables(path, modified)
 
@@ -239,7 +246,7 @@ def _read_group_tables(path: Path, modified: int) -> dict[str, Any]:
 
 
 def get_group_tables(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of the groups, by name; a file of groups has no other tables."""
+    """Return the tables of all groups, keyed by group name; raise if there are other tables."""
     for key in content:
         if key != "groups":
             raise UnknownName("table of a file of groups", str(key), ["groups"])

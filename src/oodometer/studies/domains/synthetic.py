@@ -1,7 +1,7 @@
-"""Derived domains: tinted, rotated or otherwise transformed images.
+"""Domains that are derived from other domains by tinting, rotating or transforming the images.
 
-Colored MNIST, in which the correlation of colour and class is reversed for testing, is from
-Arjovsky et al. 2019; Rotated MNIST is from Ghifary et al. 2015.
+Colored MNIST is from Arjovsky et al. 2019: the color correlates with the class, and the test
+domain reverses this correlation. Rotated MNIST is from Ghifary et al. 2015.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oodometer.data.dataset import (
 )
 from oodometer.data.image_folder import Pixels, resize_and_crop
 
-# Ten easily distinguished bright colours.
+# Ten bright colors that are easy to distinguish, as (red, green, blue).
 PALETTE = (
     (230, 60, 60), (70, 200, 90), (90, 120, 255), (250, 220, 60), (240, 130, 40),
     (190, 80, 220), (80, 220, 230), (250, 120, 190), (170, 230, 90), (255, 255, 255),
@@ -41,34 +41,41 @@ GREEN = (0, 255, 0)
 
 @runtime_checkable
 class DomainDerivation(Protocol):
-    """Derivation of one domain from another: a frozen dataclass of its settings."""
+    """Interface of a rule that derives one domain from another.
+
+    A derivation is a frozen dataclass of its settings.
+    """
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """Return the derived domain."""
+        """Return the rows of the derived domain, given the rows of the original domain."""
 
 
 @dataclass(frozen=True)
 class TransformedDomain:
-    """Corruption or transform of every row; its draws depend on the content of the row."""
+    """Derivation that applies a corruption or a transform to every row.
+
+    The random draws for a row depend on the seed and on the content of the row.
+    """
 
     change: DatasetTransform
     seed: int = 0
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """Return the transformed rows; each is transformed on access."""
+        """Return a dataset that transforms each row when it is accessed."""
         return TransformedDataset(dataset, self.change, self.seed)
 
 
 @dataclass(frozen=True)
 class Rotated:
-    """Counter-clockwise rotation about the centre; new pixels are black."""
+    """Derivation that rotates images counter-clockwise about the center and fills with black."""
 
-    # Not float alone: 15 must not become 15.0, because the fingerprint contains the setting.
+    # The type float alone would turn 15 into 15.0 and so change the dataset's fingerprint, which
+    # contains the setting as text.
     degrees: int | float
     name: ClassVar[str] = "rotated"
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """Return the rotated images; each is rotated on access."""
+        """Return a dataset that rotates each image when it is accessed."""
         return TransformedDataset(_require_images(dataset, "rotated"), self)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
@@ -85,13 +92,13 @@ class Rotated:
 
 @dataclass(frozen=True)
 class ResizeAndCrop:
-    """Resizing and cropping to one shape, (height, width) or (height, width, 3)."""
+    """Transform that resizes and crops images to `shape`: (height, width) or (height, width, 3)."""
 
     shape: tuple[int, ...]
     name: ClassVar[str] = "fit"
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Return the images, scaled to cover the shape and cropped to its centre."""
+        """Scale each image until it covers the shape, and cut out its center."""
         images = np.empty((len(inputs), *self.shape), dtype=np.uint8)
         for position, image in enumerate(inputs):
             images[position] = self._resize(np.ascontiguousarray(image))
@@ -107,7 +114,10 @@ class ResizeAndCrop:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TintedDataset(BaseDataset):
-    """Images of a dataset, each tinted in its own colour: grey · colour / 255."""
+    """Dataset of images that are tinted: each pixel is gray value · color / 255.
+
+    `tints` holds one color (red, green, blue) per image.
+    """
 
     dataset: Dataset
     tints: Array
@@ -134,7 +144,7 @@ class TintedDataset(BaseDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all rows and their colours."""
+        """Hash of all images and their tints."""
         return fingerprint_rows(
             f"tinted {self.dataset.fingerprint} {self.tints.tobytes().hex()}", self.keys
         )
@@ -151,7 +161,7 @@ class TintedDataset(BaseDataset):
         return tinted
 
     def rows(self, index: RowSelection) -> Self:
-        """Return the dataset of the selected images with the same colours."""
+        """Return the dataset of the selected images; each image keeps its tint."""
         rows = to_row_numbers(index, len(self))
         labels = None if self.labels is None else self.labels[rows]
         return replace(self, dataset=self.dataset.rows(rows), tints=self.tints[rows], labels=labels)
@@ -159,7 +169,7 @@ class TintedDataset(BaseDataset):
 
 @dataclass(frozen=True)
 class RandomColors:
-    """Random tint per image, one of ten colours, independent of the class."""
+    """Derivation that tints each image in one of ten colors, drawn independently of the class."""
 
     seed: int = 0
 
@@ -172,11 +182,12 @@ class RandomColors:
 
 @dataclass(frozen=True)
 class ColoredMnist:
-    """Colored MNIST: is a digit below 5, with a colour that correlates with the class.
+    """Colored MNIST: classify whether a digit is below 5; the color correlates with the class.
 
-    The class is 1 below 5 and 0 otherwise, flipped for a fraction `noise` of the rows; class 1 is
-    green and class 0 red, except for a fraction `flipped` of the rows: 0.1 and 0.2 for training,
-    0.9 for testing.
+    The class is 1 for digits below 5 and 0 for the others; for a fraction `noise` of the rows it is
+    flipped. Images of class 1 are green and images of class 0 are red; for a fraction `flipped` of
+    the rows the colors are exchanged. In the paper, `flipped` is 0.1 and 0.2 in the two training
+    domains and 0.9 in the test domain.
     """
 
     flipped: float

@@ -23,11 +23,16 @@ JSON_EXTENSIONS = (".json", ".jsonl")
 
 @dataclass(frozen=True)
 class TableReader:
-    """Reader of the rows of a table that `where` selects, such as those of a domain.
+    """Reader of a table file; `where` selects rows, for example the rows of one domain.
 
-    `text` is the column of texts, or the two columns of pairs. Otherwise the inputs are the columns
-    `inputs`, by default all except the label and those of `where`. `vectors` names numeric columns
-    that form one vector per row, which networks accept.
+    label     column of labels
+    text      column of texts, or two columns that form pairs of texts
+    inputs    columns of a table; default: all except the label and the columns of `where`
+    vectors   numeric columns that form one vector per row, so that networks can be trained on them
+    where     required values of columns; only rows that have all of them are read
+    skip_bad  whether unusable rows are skipped instead of raising an error
+
+    At most one of `text`, `inputs` and `vectors` can be set.
     """
 
     path: str
@@ -49,7 +54,7 @@ class TableReader:
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the selected rows, in memory."""
+        """Read the selected rows into memory."""
         if sum(columns is not None for columns in (self.text, self.inputs, self.vectors)) > 1:
             raise InputError(
                 f"{self.path}: text, inputs and vectors exclude one another. Set one of them."
@@ -82,7 +87,7 @@ class TableReader:
 
 
 def as_vectors(raw_rows: RawRows) -> RawRows:
-    """Return the rows with the columns of their table as vectors; columns must be numeric.
+    """Convert a table to one vector per row; raise if a column is not numeric.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [30, 40], "tall": [True, False]})
@@ -103,7 +108,7 @@ def as_vectors(raw_rows: RawRows) -> RawRows:
 
 
 def read_table_file(path: Path) -> Any:
-    """Return the table of a file; JSON files have one object per line."""
+    """Read a table from a file; a JSON file must have one object per line."""
     if not any(ending.lower() in JSON_EXTENSIONS for ending in path.suffixes[-2:]):
         return ScoreFile.open(path).content
     import pyarrow as pa

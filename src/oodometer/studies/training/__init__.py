@@ -1,4 +1,4 @@
-"""Pools: models trained with varied settings on varied domains."""
+"""Pools: sets of models that are trained on different domains with different settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train the models of a pool that its folder lacks."""
+"""Train all models of a pool that are not in its folder yet."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from oodometer.studies.training.stacked import is_stackable, stack_key, train_stacked
 
-# Architectures whose models train faster as a stack.
+# Architectures whose models train faster in a stack, that is, many models at once.
 STACKED_ARCHITECTURES = ("mlp",)
-# Models per stack; a killed run loses at most this many.
+# Maximum number of models per stack. An interrupted run loses the models of an unfinished stack.
 MAX_STACK_MODELS = 50
 
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """Models that one worker trains together: a single one, or a stack."""
+    """Task for one worker: train a single model or a stack of models."""
 
     recipes: tuple[TrainingConfig, ...]
     group: DomainGroup
@@ -43,7 +43,7 @@ class TrainingTask:
 
 @dataclass(frozen=True)
 class FailedTraining:
-    """Training configuration whose training raised, with the reason and the traceback."""
+    """Failed training: its configuration, the reason in one line, and the traceback."""
 
     recipe: TrainingConfig
     reason: str
@@ -52,22 +52,22 @@ class FailedTraining:
 
 @dataclass(frozen=True)
 class PoolRunResult:
-    """Counts of a run.
+    """Counts of a run that trains the models of a pool.
 
     Parameters
     ----------
     total : int
-        Models of the spec.
+        Number of models of the spec.
     before : int
-        Models that existed before the run.
+        Number of models that existed before the run.
     trained : tuple of str
         Ids of the models that the run has trained.
     converged : int
-        Number of trained models that reached the target cross-entropy.
+        Number of models trained by the run that converged.
     failed : mapping of str to str
-        Reasons of failed trainings by id.
+        Reason why each failed training failed, keyed by model id.
     seconds : float
-        Duration of the run.
+        Duration of the run in seconds.
 
     Examples
     --------
@@ -106,15 +106,15 @@ class PoolRunResult:
 
 
 def train_task(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
-    """Train the models of a task; one by one if they cannot be stacked.
+    """Train the models of a task together in a stack, or one by one if they cannot be stacked.
 
-    A single model of a stackable architecture is trained as a stack of one, because its weights
-    would otherwise differ in the last bits.
+    If the architecture allows stacks, a single model is also trained in a stack. Its weights are
+    then the same, to the last bit, as in a stack with other models.
     """
     if task.recipes[0].architecture in STACKED_ARCHITECTURES:
         try:
             return list(train_stacked(task.recipes, task.group))
-        except Exception:  # the loop below finds the model that failed
+        except Exception:  # training one by one shows which model fails and why
             pass
     return [_train_or_fail(config, task.group) for config in task.recipes]
 
@@ -138,9 +138,9 @@ def run(
     work: Callable[[TrainingTask], list[TrainedModel | FailedTraining]] = train_task,
     progress: ProgressCallback | None = None,
 ) -> PoolRunResult:
-    """Train the models of a spec that its folder lacks.
+    """Train all models of a spec that are not in the folder of the pool yet.
 
-    The run may be killed at any time: the next one continues where it stopped.
+    A run may be interrupted at any time; the next run continues where it stopped.
 
     Parameters
     ----------
@@ -149,24 +149,25 @@ def run(
     folder : str or path
         Folder of the pool.
     runner : Runner
-        Where tasks run: in this process, in worker processes, or on a cluster.
+        Function that runs the tasks in this process, in worker processes, or on a cluster.
     limit : int, optional
-        Maximum number of models. Default: all.
+        Maximum number of models to train. Default: all.
     work : callable
-        Function that trains the models of a task.
+        Function that trains the models of one task.
     progress : callable, optional
-        Called with the finished models, all models of the run, and a description.
+        Function that is called with the number of finished models, the number of all models of the
+        run, and a description.
 
     Returns
     -------
     PoolRunResult
-        Counts and failures.
+        Counts of the run, and the reasons of failures.
 
     Raises
     ------
     InputError
-        If `limit` is below 1, files of a domain are missing, the folder holds models with other
-        classes, or it cannot be written.
+        If `limit` is below 1, if data files of a domain are missing, if the folder contains models
+        with other classes, or if the folder cannot be written.
     MissingExtra
         If a package that a task needs is not installed.
     """
@@ -191,7 +192,7 @@ def run(
 
 
 def _check_classes(pool: Path, models: Sequence[Path], spec: PoolSpec) -> None:
-    """Raise if existing models were trained on another group of the same name."""
+    """Raise if an existing model has other classes than the group of the spec."""
     for folder in models:
         classes = checkpoint.load_classes(folder)
         if classes != spec.group.classes:
@@ -203,7 +204,7 @@ def _check_classes(pool: Path, models: Sequence[Path], spec: PoolSpec) -> None:
 
 
 def make_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[TrainingTask]:
-    """Return the tasks of training configurations: stacks where possible, else single models."""
+    """Group configurations that can be stacked into tasks; each other one is a task of its own."""
     stacks: dict[str, list[TrainingConfig]] = {}
     for config in configs:
         stackable = config.architecture in STACKED_ARCHITECTURES and is_stackable(config)
@@ -221,7 +222,7 @@ def _failed_outcomes(task: TrainingTask, reason: str) -> list[TrainedModel | Fai
 
 @dataclass
 class _PoolRun:
-    """Folder and counts of a run."""
+    """State of a run: the folder of the pool and the counts."""
 
     pool: Path
     log: RunLog
@@ -229,7 +230,7 @@ class _PoolRun:
     converged: int = 0
 
     def record(self, outcomes: list[TrainedModel | FailedTraining]) -> None:
-        """Save the models and failures of a task and count them."""
+        """Save the models and failures of a finished task and update the counts."""
         for outcome in outcomes:
             name = outcome.recipe.id
             if isinstance(outcome, FailedTraining):

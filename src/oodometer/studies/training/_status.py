@@ -1,4 +1,4 @@
-"""Status of a pool: trained, failed and pending models by training domains and architecture."""
+"""Status of a pool: numbers of trained, failed and pending models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNT_COLUMNS = ("done", "converged", "failed", "pending")
 
 @dataclass(frozen=True)
 class PoolStatusRow:
-    """Models with the same training domains and architecture."""
+    """Counts for all models that have the same training domains and the same architecture."""
 
     domains: tuple[str, ...]
     architecture: str
@@ -34,11 +34,11 @@ class PoolStatus:
     Parameters
     ----------
     rows : tuple of PoolStatusRow
-        Counts by training domains and architecture.
+        Counts for each combination of training domains and architecture.
     seconds : float
-        Total training time of all finished models.
+        Total training time of all finished models in seconds.
     failed : mapping of str to str
-        Reasons of failed trainings by id.
+        Reason why each failed training failed, keyed by model id.
 
     Examples
     --------
@@ -52,12 +52,12 @@ class PoolStatus:
     failed: Mapping[str, str]
 
     def total(self, column: str) -> int:
-        """Return the sum of a column."""
+        """Return the sum of a column over all rows."""
         return sum(getattr(row, column) for row in self.rows)
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated time of one worker for the rest; None before the first model is finished."""
+        """Estimated seconds for one worker to train the other models; None before the first one."""
         n_done = self.total("done")
         n_left = self.total("pending") + self.total("failed")
         return n_left * self.seconds / n_done if n_done else None
@@ -74,7 +74,7 @@ class PoolStatus:
 
 
 def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
-    """Return the status of a pool; read-only, also while a run is active.
+    """Return the status of a pool without writing anything; a run may be active meanwhile.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
     Returns
     -------
     PoolStatus
-        Counts, training time, and the reasons of failures.
+        Counts of models, the training time, and the reasons of failures.
     """
     pool = Path(folder)
     finished = checkpoint.finished_models(pool)

@@ -1,8 +1,8 @@
 """Training of one network.
 
-The configuration and its seed determine the weights bit for bit on one machine. Adam uses
-β = (0.9, 0.98) and ε = 1e-6 for texts, as is usual there, and torch's defaults otherwise; weight
-decay is added to the gradient (L2) for both Adam and SGD.
+On the same machine, training the same configuration again gives exactly the same weights. Adam uses
+β = (0.9, 0.98) and ε = 1e-6 for texts, which is common for text models, and torch's defaults for
+other inputs. With Adam and with SGD, weight decay is an L2 penalty: it is added to the gradient.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from oodometer.studies.training.training_data import (
     load_training_set,
 )
 
-# File with the fingerprint of the frozen body that a head was trained on.
+# Name of the file with the fingerprint of the frozen body, if only a head was trained and saved.
 BODY_FILE = "body.txt"
-# Rows per batch in evaluation mode.
+# Number of rows per batch when the training loss is evaluated, keyed by the kind of inputs.
 EVALUATION_BATCH_ROWS: dict[InputKind, int] = {
     "images": 64,
     "text": 64,
@@ -49,12 +49,13 @@ EVALUATION_BATCH_ROWS: dict[InputKind, int] = {
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """Trained model as plain data that a worker can send.
+    """Trained model as plain data that a worker can send to the process that saves it.
 
-    converged   whether the target cross-entropy was reached; always true without a target
-    classes     class names, in order
-    facts       epochs, loss and accuracy on the training data, seconds
-    files       files to save with the weights, such as a tokenizer, by name
+    classes     class names in the order of their numbers
+    converged   whether the training cross-entropy is at most `stop_at`; without `stop_at`, whether
+                the training has not diverged
+    facts       number of epochs, loss and accuracy on the training data, seconds, …
+    files       further files to save, such as a tokenizer, as bytes keyed by file name
     """
 
     recipe: TrainingConfig
@@ -67,7 +68,7 @@ class TrainedModel:
 
 
 class TrainingFit(NamedTuple):
-    """Mean cross-entropy and accuracy on the training labels."""
+    """Mean cross-entropy and accuracy on the training rows and their (noisy) labels."""
 
     loss: float
     accuracy: float
@@ -75,7 +76,11 @@ class TrainingFit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """Network with its training data; `preprocess` is the frozen body if only a head is trained."""
+    """Network and its training data.
+
+    `preprocess` is the frozen body if only the head is trained and the rows are augmented, else
+    None.
+    """
 
     recipe: TrainingConfig
     training_set: TrainingSet
@@ -89,18 +94,19 @@ class TrainingRun:
         return count_steps(len(self.sample.rows), self.recipe.batch)
 
     def to_network_input(self, inputs: Array) -> Any:
-        """Return inputs as a tensor, passed through the frozen body if there is one."""
+        """Convert inputs to a tensor and apply `preprocess` if it is set."""
         tensor = as_tensor(inputs, self.training_set.shape.kind, self.device)
         return tensor if self.preprocess is None else self.preprocess(tensor)
 
     def to_label_tensor(self, labels: Array) -> Any:
-        """Return labels as a tensor on the device."""
+        """Convert labels to a tensor on the device."""
         return torch_package().from_numpy(labels).to(self.device)
 
     def for_head(self) -> TrainingRun:
-        """Return the run that trains the head alone.
+        """Return a run that trains only the head.
 
-        Features of all rows are computed once; augmented rows pass through the body each time.
+        Without augmentation, the features of all rows are computed once in advance. With
+        augmentation, the rows differ in each epoch, so the body is evaluated in every step.
         """
         with_body = replace(self, preprocess=feature_extractor(self.module))
         head = build_head(self.module, float(self.recipe.settings.get("dropout", 0.0)))
@@ -115,13 +121,14 @@ class TrainingRun:
 def train(
     config: TrainingConfig, group: DomainGroup, *, progress: ProgressCallback | None = None
 ) -> TrainedModel:
-    """Train a network on the training rows of its domains.
+    """Train a network on the training splits of its domains.
 
-    After every epoch the mean cross-entropy over all training rows is computed in evaluation mode,
-    without augmentation and with the noisy labels. Training stops as converged when it is at most
-    `stop_at`, else after all epochs, not converged. A loss that is not finite also stops the
-    training, with the fact `diverged`. `data_wait` is the fraction of the training time spent
-    waiting for batches.
+    After each epoch, the mean cross-entropy over all training rows is computed in evaluation mode,
+    without augmentation and with the noisy labels. If it is at most `stop_at`, the model has
+    converged and training stops. Otherwise training continues until the last epoch; a model that
+    has not reached `stop_at` by then has not converged. Training also stops if a loss is not
+    finite; the facts of the model then contain `diverged`. The fact `data_wait` is the fraction of
+    the training time spent waiting for batches.
     """
     started = time.perf_counter()
     training_set = load_training_set(config, group)
@@ -143,7 +150,7 @@ def train(
 
 
 def _weights_to_save(run: TrainingRun) -> dict[str, Array]:
-    """Return all weights, or those of the head if the frozen body is stored elsewhere."""
+    """Return the weights to save: only those of the head if the body is a pretrained encoder."""
     weights = {name: value.cpu().numpy().copy() for name, value in run.module.state_dict().items()}
     if frozen_body_fingerprint(run.recipe, run.training_set.shape.kind) is None:
         return weights
@@ -159,7 +166,7 @@ def build_trained_model(
     fit: TrainingFit | None,
     facts: Mapping[str, float],
 ) -> TrainedModel:
-    """Return the trained model; it has converged if its loss is at most `stop_at`."""
+    """Collect the results of a training; `fit` is None if the training diverged."""
     if fit is not None and not math.isfinite(fit.loss):
         fit = None
     body = frozen_body_fingerprint(config, training_set.shape.kind)
@@ -180,9 +187,10 @@ def build_trained_model(
 def train_epochs(
     run: TrainingRun, kind: InputKind, progress: ProgressCallback | None
 ) -> tuple[TrainingFit | None, dict[str, float]]:
-    """Train until the target loss or the last epoch; return the fit and facts of the training.
+    """Train until the loss reaches `stop_at` or the last epoch ends; return the fit and facts.
 
-    The fit is None if a loss was not finite. `kind` is the kind of the original inputs.
+    The fit is None if a loss was not finite. `kind` is the kind of inputs of the domain group, also
+    if the network is only a head that is trained on features.
     """
     config = run.recipe
     optimizer = make_optimizer(run, kind)
@@ -210,7 +218,7 @@ def train_epochs(
 def _train_epoch(
     run: TrainingRun, optimizer: Any, batches: Iterable[tuple[Array, Array]], steps_done: int
 ) -> bool:
-    """Take one step per batch; stop and return False at a loss that is not finite."""
+    """Train on all batches of an epoch; stop and return False if a loss is not finite."""
     cross_entropy = torch_package().nn.functional.cross_entropy
     run.module.train()
     for step, (inputs, labels) in enumerate(batches, start=steps_done + 1):
@@ -228,17 +236,21 @@ def _train_epoch(
 
 
 def stopping_loss(config: TrainingConfig, epoch: int) -> float:
-    """Return the loss that stops the training: any after the last epoch, none without a target."""
+    """Return the loss at or below which training stops after this epoch.
+
+    It is infinite after the last epoch, so that training always stops. In earlier epochs it is
+    `stop_at`, or minus infinity if `stop_at` is None.
+    """
     if epoch == config.epochs:
         return math.inf
     return -math.inf if config.stop_at is None else config.stop_at
 
 
 def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
-    """Return the fit to all training rows in evaluation mode; None if the loss exceeds a bound.
+    """Compute loss and accuracy on all training rows; return None if the loss exceeds `max_loss`.
 
-    Cross-entropies are nonnegative, so the evaluation stops when their sum exceeds n times the
-    bound.
+    The cross-entropy of a row is nonnegative, so the evaluation stops early when the sum over the
+    rows so far exceeds `max_loss` times the number of all rows.
     """
     rows = run.sample.rows
     n = len(rows)
@@ -247,7 +259,8 @@ def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
     n_correct = 0
     torch = torch_package()
     run.module.eval()
-    # Not inference_mode: tensors that a network caches here must be usable in the next step.
+    # inference_mode is not used, because tensors that a network caches in it cannot be used in the
+    # next training step.
     with torch.no_grad():
         for start in range(0, n, batch_rows):
             batch = slice(start, start + batch_rows)
@@ -264,7 +277,7 @@ def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
 
 
 def make_optimizer(run: TrainingRun, kind: InputKind) -> Any:
-    """Return Adam, or SGD with momentum, on the trainable weights."""
+    """Return the optimizer of a configuration, Adam or SGD with momentum, for trainable weights."""
     config = run.recipe
     optim = torch_package().optim
     weights = [weight for weight in run.module.parameters() if weight.requires_grad]
@@ -276,23 +289,24 @@ def make_optimizer(run: TrainingRun, kind: InputKind) -> Any:
 
 
 def adam_constants(kind: InputKind) -> tuple[tuple[float, float], float]:
-    """Return β and ε of Adam for a kind of input."""
+    """Return the constants β and ε of Adam for a kind of inputs."""
     return ((0.9, 0.98), 1e-6) if kind in TEXT_KINDS else ((0.9, 0.999), 1e-8)
 
 
 def learning_rate_factor(config: TrainingConfig, step: int, steps_per_epoch: int) -> float:
-    """Return the factor of the learning rate at a step, counted from 1."""
+    """Return the factor that multiplies the learning rate at a step; steps are counted from 1."""
     return schedule_factor(
         step, schedule=config.schedule, steps_per_epoch=steps_per_epoch, epochs=config.epochs
     )
 
 
 def schedule_factor(step: int, *, schedule: Schedule, steps_per_epoch: int, epochs: int) -> float:
-    """Return the factor of the learning rate at a step, counted from 1.
+    """Return the factor that multiplies the learning rate at a step; steps are counted from 1.
 
-    constant              1
-    inverse-square-root   linear up to 1 in the first epoch, then 1 / √epochs (Vaswani et al. 2017)
-    cosine                (1 + cos π t) / 2 with t from 0 to 1 over all epochs (Loshchilov &
+    constant              always 1
+    inverse-square-root   rises linearly to 1 in the first epoch, then falls as 1 / √(epochs so far)
+                          (Vaswani et al. 2017)
+    cosine                (1 + cos π t) / 2, where t rises from 0 to 1 over all epochs (Loshchilov &
                           Hutter 2017)
 
     >>> [schedule_factor(s, schedule="inverse-square-root", steps_per_epoch=4, epochs=9) for s in (1, 4, 16, 36)]

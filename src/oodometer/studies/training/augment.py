@@ -1,7 +1,7 @@
 """Augmentation of training images: RandAugment and AugMix (Hendrycks et al., ICLR 2020).
 
-AugMix omits the operations that overlap with corruptions (contrast, colour, brightness, sharpness)
-and is used as an augmentation only, without the consistency loss of the paper.
+As in the paper, AugMix does not use the operations that resemble corruptions of the test data
+(contrast, color, brightness, sharpness). The consistency loss of the paper is not implemented.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from oodometer.transforms.magnitude import check_magnitude
 
 N_CHAINS = 3
 MAX_CHAIN_LENGTH = 3
-# Upper end of the scale of magnitudes.
+# Magnitudes are on a scale from 0 to this value.
 MAX_MAGNITUDE = 10.0
 
 
 class AugMixOperation(NamedTuple):
-    """Operation on one image with an amount that is linear in the magnitude from 0 to 10."""
+    """Operation on one image; its amount is a linear function of the magnitude.
+
+    at_0, at_10   amounts at the magnitudes 0 and 10
+    signed        whether the sign of the amount is random
+    """
 
     name: str
     change: Callable[[Image, float], Image]
@@ -38,7 +42,7 @@ class AugMixOperation(NamedTuple):
     signed: bool
 
 
-# Posterizing starts at four bits: with more, the change is not visible.
+# At magnitude 0, posterizing keeps four bits; with more bits, the change would not be visible.
 AUGMIX_OPERATIONS: tuple[AugMixOperation, ...] = (
     AugMixOperation("autocontrast", lambda image, _: color_ops.autocontrast(image), 0, 0, False),
     AugMixOperation("equalize", lambda image, _: color_ops.equalize(image), 0, 0, False),
@@ -53,12 +57,13 @@ AUGMIX_OPERATIONS: tuple[AugMixOperation, ...] = (
 
 
 class AugMixPlan(NamedTuple):
-    """Random draws of every row.
+    """Random draws of AugMix for n images.
 
-    mix_share         m, the weight of the mixed chains relative to the original image, (n,)
-    weights           weights of the chains, (n, chains)
-    lengths           number of operations per chain, (n, chains)
-    operation_index   operations, (n, chains, longest); `amounts` has the same shape
+    mix_share         weight m of the mixture; the original image has the weight 1 − m, shape (n,)
+    weights           weight of each chain in the mixture, shape (n, chains)
+    lengths           number of operations in each chain, shape (n, chains)
+    operation_index   index of each operation, shape (n, chains, maximum length)
+    amounts           amount of each operation, shape (n, chains, maximum length)
     """
 
     mix_share: Floats
@@ -72,8 +77,9 @@ class AugMixPlan(NamedTuple):
 class AugMix(Transform):
     """AugMix: (1 − m) x + m Σ wᵢ chainᵢ(x) with m ~ Beta(1, 1) and w ~ Dirichlet(1, 1, 1).
 
-    Each of the three chains applies one to three operations with strengths drawn uniformly from
-    0 to `magnitude` on a scale from 0 to 10; at 0 the image is unchanged.
+    Each of the three chains applies one to three random operations one after another. The magnitude
+    of each operation is drawn uniformly between 0 and `magnitude`, on a scale from 0 to 10. If
+    `magnitude` is 0, the image is unchanged.
     """
 
     magnitude: float = 3.0
@@ -89,7 +95,7 @@ class AugMix(Transform):
         check_magnitude(self, MAX_MAGNITUDE)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Return every image mixed with augmented copies of itself."""
+        """Mix each image with augmented copies of itself."""
         changed = require_images(inputs, self.name).copy()
         if self.magnitude == 0:
             return changed
@@ -108,11 +114,11 @@ class AugMix(Transform):
         return changed
 
     def draw_plan(self, draws: RowStreams) -> AugMixPlan:
-        """Return the random draws of every row."""
+        """Return the random draws for all rows."""
         steps = N_CHAINS * MAX_CHAIN_LENGTH
         u = draws.uniforms(1 + 2 * N_CHAINS + 3 * steps)
         share, weights, lengths, rest = np.split(u, [1, 1 + N_CHAINS, 1 + 2 * N_CHAINS], axis=1)
-        # Dirichlet(1, 1, 1): three exponentials divided by their sum.
+        # Three exponential variables divided by their sum have the distribution Dirichlet(1, 1, 1).
         weights = -np.log1p(-weights)
         which, strength, sign = np.moveaxis(rest.reshape(-1, N_CHAINS, MAX_CHAIN_LENGTH, 3), 3, 0)
         chosen = (which * len(AUGMIX_OPERATIONS)).astype(np.int64)
@@ -131,7 +137,7 @@ class AugMix(Transform):
 
 
 def _apply_chain(image: Image, length: int, operations: list[int], amounts: list[float]) -> Image:
-    """Apply the first `length` operations of a chain."""
+    """Apply the first `length` operations of a chain to an image."""
     for index, amount in zip(operations[:length], amounts, strict=False):
         image = AUGMIX_OPERATIONS[index].change(image, amount)
     return image
@@ -146,7 +152,9 @@ def _mix_images(copies: list[Image], weights: Floats) -> Image:
 
 
 def augmentation(name: Augment) -> Transform | None:
-    """Return the augmentation of a name; RandAugment applies two operations, as in its paper.
+    """Return the augmentation with the given name; None for "none".
+
+    RandAugment applies two operations, as in its paper.
 
     >>> augmentation("augmix")
     AugMix(magnitude=3.0)

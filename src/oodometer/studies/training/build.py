@@ -1,4 +1,4 @@
-"""Construction of networks, and the torch state in which they are built and trained."""
+"""Build networks, and set the threads and random state of torch for building and training."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from oodometer.studies.training.config import TrainingConfig
 
 @contextmanager
 def seeded_torch(seed: int) -> Iterator[Any]:
-    """Run torch with one thread and seeded draws; restore its state afterwards.
+    """Run the enclosed code with one torch thread and a seeded random state, then restore both.
 
-    With several threads, sums differ in their last bits between runs; several models at once use
-    the cores better anyway.
+    With several threads, the last bits of sums differ between runs. To use several cores, train
+    several models at the same time.
     """
     torch = torch_package()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng():
-            # torch.manual_seed would record the call stack each time, for devices not in use.
+            # torch.manual_seed is slower: it records the call stack for devices that are not used.
             torch.default_generator.manual_seed(seed % 2**63)
             if torch.cuda.is_available():
                 torch.cuda.manual_seed_all(seed % 2**63)
@@ -36,7 +36,7 @@ def seeded_torch(seed: int) -> Iterator[Any]:
 
 
 def get_architecture(config: TrainingConfig, kind: InputKind) -> Any:
-    """Return the architecture of a configuration; raise if it does not accept the kind of input."""
+    """Return the architecture of a configuration; raise if it does not accept the inputs."""
     architecture: Any = architectures.get(config.architecture, config.settings)
     if kind not in architecture.kinds:
         raise InputError(
@@ -47,7 +47,10 @@ def get_architecture(config: TrainingConfig, kind: InputKind) -> Any:
 
 
 def build_network(config: TrainingConfig, shape: InputShape) -> Any:
-    """Return a new network, initialized from torch's random state; frozen except its trained part."""
+    """Return a new network, initialized from torch's random state.
+
+    If only the head is to be trained, all other weights are frozen.
+    """
     module = get_architecture(config, shape.kind).build(shape)
     if config.part == "head":
         trainable = architectures.head_parameters(module)
@@ -57,6 +60,9 @@ def build_network(config: TrainingConfig, shape: InputShape) -> Any:
 
 
 def frozen_body_fingerprint(config: TrainingConfig, kind: InputKind) -> str | None:
-    """Return the fingerprint of a frozen pretrained body that is stored elsewhere, if any."""
+    """Return the fingerprint of the frozen pretrained body, whose weights are not saved again.
+
+    Returns None if the whole network is trained or if the architecture is not pretrained.
+    """
     fingerprint = getattr(get_architecture(config, kind), "fingerprint", None)
     return None if config.part != "head" or fingerprint is None else str(fingerprint())

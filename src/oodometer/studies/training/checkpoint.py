@@ -1,13 +1,13 @@
-"""Pool folder: trained models and failed trainings on disk.
+"""Files of a pool: write and read trained models and the reasons of failed trainings.
 
 pool/<id>/weights.safetensors   weights
 pool/<id>/recipe.json           training configuration; equal configurations have equal bytes
-pool/<id>/result.json           outcome of the training, the classes, the shape of the inputs
-pool/<id>/…                     further files, such as the tokenizer of a text model
+pool/<id>/result.json           whether the model converged, classes, shape of the inputs, facts
+pool/<id>/…                     further files, for example the tokenizer of a text model
 pool/.failed/<id>.json          reason and traceback of a failed training
 
-A model's folder is written under a temporary name, synced to disk and renamed, so it is complete or
-absent. A pool has one writer at a time.
+The folder of a model is written under a temporary name, synced to disk and then renamed. A folder
+with the final name is therefore always complete. Only one process writes to a pool at a time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from oodometer.studies.training.training_data import TOKENS_FILE
 WEIGHTS_FILE = "weights.safetensors"
 RECIPE_FILE = "recipe.json"
 RESULT_FILE = "result.json"
-# The dot keeps the folder out of pool/*, which lists the models.
+# The name starts with a dot so that the pattern pool/* lists only models.
 FAILED_FOLDER = ".failed"
 _ID_PATTERN = re.compile("[0-9a-f]{16}")
 _FILE_NAME_PATTERN = re.compile(r"\w[\w.-]*")
@@ -57,9 +57,9 @@ _FILE_NAME_PATTERN = re.compile(r"\w[\w.-]*")
 
 
 def save(pool: Path, trained: TrainedModel) -> Path:
-    """Write the folder of a model and remove leftovers of killed writers; never overwrite."""
+    """Write the folder of a model and return its path; an existing model is not overwritten."""
     folder = pool / trained.recipe.id
-    # The dot keeps the folder out of pool/*, which lists the models.
+    # The name starts with a dot so that the pattern pool/* lists only models.
     partial = pool / f".{folder.name}{PARTIAL_SUFFIX}"
     if is_complete(folder):
         return folder
@@ -78,14 +78,17 @@ def save(pool: Path, trained: TrainedModel) -> Path:
 
 
 def remove_partial_writes(pool: Path) -> None:
-    """Remove leftovers of killed writers; only the writer of the pool may call this."""
+    """Remove incomplete folders that interrupted runs left behind.
+
+    Only the process that writes to the pool may call this.
+    """
     for leftover in pool.glob(f"*{PARTIAL_SUFFIX}"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _model_files(trained: TrainedModel) -> dict[str, bytes]:
     safetensors = require("safetensors.numpy", extra="torch", purpose="Saving a trained model")
-    # Not ascontiguousarray, which turns a scalar into shape (1,).
+    # np.ascontiguousarray is not used, because it turns a scalar into an array of shape (1,).
     weights = {name: np.array(value, order="C") for name, value in trained.weights.items()}
     result = {
         "converged": trained.converged,
@@ -136,7 +139,7 @@ def _write_error(folder: Path, files: Mapping[str, bytes], error: OSError) -> In
 
 @dataclass(frozen=True)
 class SavedResult:
-    """Content of result.json: outcome of the training, classes and shape of the inputs."""
+    """Content of result.json: outcome and facts of the training, classes, shape of the inputs."""
 
     converged: bool
     facts: Mapping[str, Any]
@@ -152,7 +155,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def finished_models(pool: str | Path) -> dict[str, Path]:
-    """Return the folders of all finished models by id, sorted."""
+    """Return the folders of all finished models, keyed by model id and sorted by it."""
     pool = Path(pool)
     if not pool.is_dir():
         return {}
@@ -160,7 +163,7 @@ def finished_models(pool: str | Path) -> dict[str, Path]:
 
 
 def load_recipe(folder: Path) -> TrainingConfig:
-    """Return the training configuration of a model."""
+    """Return the training configuration of a saved model."""
     values = _read_json(folder, RECIPE_FILE)
     try:
         return TrainingConfig.from_dict(values)
@@ -169,18 +172,18 @@ def load_recipe(folder: Path) -> TrainingConfig:
 
 
 def load_facts(folder: Path) -> dict[str, Any]:
-    """Return the facts of the training and whether it `converged`."""
+    """Return the facts about the training of a saved model, including `converged`."""
     result = _load_result(folder)
     return {"converged": result.converged, **result.facts}
 
 
 def load_classes(folder: Path) -> tuple[str, ...]:
-    """Return the class names of a model, in order."""
+    """Return the class names of a saved model in the order of their numbers."""
     return _load_result(folder).classes
 
 
 def load_model(folder: str | Path) -> Model:
-    """Return the trained model without unpickling anything; `as_model` calls this."""
+    """Load a trained model from its folder; no pickle files are read. `as_model` calls this."""
     folder = Path(folder)
     config = load_recipe(folder)
     result = _load_result(folder)
@@ -244,7 +247,7 @@ def _unreadable_error(folder: Path, name: str, error: Exception) -> InputError:
 def _load_body_weights(
     module: Any, config: TrainingConfig, shape: InputShape, folder: Path
 ) -> dict[str, Array]:
-    """Return all weights except the head's from the encoder's folder; raise if it has changed."""
+    """Return the body's weights from the encoder's folder; raise if the encoder has changed."""
     saved = (folder / BODY_FILE).read_text(encoding="ascii", errors="replace")
     if saved != frozen_body_fingerprint(config, shape.kind):
         raise InputError(
@@ -258,7 +261,7 @@ def _load_body_weights(
 
 
 def _load_text_encoder(file: Path) -> Callable[[Inputs], Array] | None:
-    """Return the function from texts to token ids; None for models of other inputs."""
+    """Return a function from texts to token ids; None if the model does not classify texts."""
     if not file.is_file():
         return None
     tokenizer = Tokenizer.from_bytes(file.read_bytes())
@@ -275,7 +278,7 @@ def _load_weights(folder: Path) -> dict[str, Array]:
 
 
 def _set_weights(module: Any, weights: Mapping[str, Array], folder: Path) -> None:
-    # Copied, because arrays over bytes are read-only.
+    # The arrays are copied, because safetensors returns read-only arrays.
     tensors = {name: torch_package().from_numpy(value.copy()) for name, value in weights.items()}
     try:
         module.load_state_dict(tensors)
@@ -289,7 +292,7 @@ def _set_weights(module: Any, weights: Mapping[str, Array], folder: Path) -> Non
 def write_failure(
     pool: Path, name: str, config: Mapping[str, Any], reason: str, trace: str
 ) -> None:
-    """Write the failure of a training atomically; replace an earlier one of the same model."""
+    """Write the reason of a failed training; an earlier file for the same model is replaced."""
     path = _failure_path(pool, name)
     content = {"recipe": config, "reason": reason, "trace": trace}
     try:
@@ -305,12 +308,12 @@ def write_failure(
 
 
 def remove_failure(pool: Path, name: str) -> None:
-    """Remove the failure of a model whose training has now succeeded."""
+    """Remove the file about a failed training, if present, after the model has been trained."""
     _failure_path(pool, name).unlink(missing_ok=True)
 
 
 def read_reasons(pool: Path) -> dict[str, str]:
-    """Return the reasons of failed trainings by model id."""
+    """Return the reasons of all failed trainings, keyed by model id."""
     return {path.stem: _read_reason(path) for path in sorted((pool / FAILED_FOLDER).glob("*.json"))}
 
 

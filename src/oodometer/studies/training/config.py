@@ -1,4 +1,4 @@
-"""Training configuration of one model; its hash is the model's id."""
+"""Training configuration of one model; the hash of the configuration is the id of the model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Schedule = Literal["constant", "inverse-square-root", "cosine"]
 Augment = Literal["none", "randaugment", "augmix"]
 TrainedPart = Literal["whole", "head"]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-# Increased when the same configuration would train a different model than before.
+# Version of the training code; increment it if the same configuration now gives another model.
 RECIPE_FORMAT = 1
-# Key of each setting on disk, in TOML files and in the hash that is a model's id, with the attribute
-# that holds it. Keys are data: an attribute may be renamed, a key may not.
+# Maps the key of each setting to the attribute that holds it. The keys are used in stored files, in
+# TOML files and in the hash that forms a model's id. An attribute can be renamed, but a key must
+# stay, because otherwise all ids would change.
 KEYS: dict[str, str] = {
     "group": "group",
     "domains": "domains",
@@ -46,16 +47,21 @@ KEYS: dict[str, str] = {
 class TrainingConfig:
     """Training data, architecture and hyperparameters of one model.
 
-    group, domains   domain group, and the domains of it that the model is trained on
-    architecture     name of the architecture; `settings` are its width, depth, dropout, …
-    batch, lr        batch size and learning rate
-    epochs           maximum number of epochs
-    stop_at          training cross-entropy at which training stops; None trains all epochs
-    label_noise      fraction of training labels redrawn uniformly from all classes
-    augment          augmentation of training images
-    few_shot         number of training rows kept per class; None keeps all
-    part             train the whole network, or the head alone with the rest in evaluation mode
-                     (then dropout applies before the head only)
+    group          name of the domain group
+    domains        domains of the group that the model is trained on
+    architecture   name of the architecture
+    settings       settings of the architecture, such as width, depth and dropout
+    batch          batch size
+    lr             learning rate
+    schedule       schedule of the learning rate
+    epochs         maximum number of epochs
+    stop_at        training stops if the training cross-entropy is at most this value; None trains
+                   for all epochs
+    label_noise    fraction of training labels that are replaced by random classes
+    augment        augmentation of training images
+    few_shot       number of training rows used per class; None uses all rows
+    part           "whole" trains all weights, "head" only the last linear layer; the rest of the
+                   network is then in evaluation mode, so dropout applies only before the head
     """
 
     group: str
@@ -78,14 +84,14 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", dict(sorted(self.settings.items())))
-        # Also turns 1 into 1.0 where a float is expected: both must have the same hash.
+        # This also converts 1 to 1.0 in float fields, so that both give the same hash.
         validate_fields(self, "the training configuration")
 
     def __hash__(self) -> int:
         return hash(self.id)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values by the keys of `KEYS`, for JSON and for the id."""
+        """Return the settings as plain values, with the keys of `KEYS`, for JSON and for the id."""
         values = {key: getattr(self, attribute) for key, attribute in KEYS.items()}
         return {
             **values,
@@ -96,7 +102,7 @@ class TrainingConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Return the configuration of plain values; unknown keys are errors."""
+        """Return the configuration for the output of `to_dict`; raise if a key is unknown."""
         for key in values:
             if key not in (*KEYS, "format"):
                 raise UnknownName("key of a training configuration", key, list(KEYS))
@@ -108,7 +114,7 @@ class TrainingConfig:
         return cls(**{KEYS[key]: value for key, value in values.items() if key != "format"})
 
     def to_json(self) -> str:
-        """Return JSON that is byte-identical for equal configurations on every machine."""
+        """Return the configuration as JSON; equal configurations give equal bytes everywhere."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Training batches, prefetched ahead of the training step."""
+"""Training batches; batches with augmentation are prepared in a background thread."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 Item = TypeVar("Item")
 LabelledBatch = tuple[Array, Ints]
-# Number of prefetched batches; enough to hide a slow one.
+# Number of batches that are loaded in advance, so that one slow batch does not stop the training.
 PREFETCH_BATCHES = 4
 
 
 def training_batches(
     training_data: TrainingSet, sample: TrainingSample, config: TrainingConfig
 ) -> Generator[LabelledBatch]:
-    """Yield the inputs and labels of every step of all epochs."""
+    """Yield the inputs and labels of each training step, over all epochs."""
     load = row_loader(training_data, config)
 
     def load_batch(task: tuple[int, Ints]) -> LabelledBatch:
@@ -42,13 +42,13 @@ def training_batches(
             len(sample.rows), batch_size=config.batch, seed=config.seed, epoch=epoch
         )
     )
-    # A thread costs more than selecting rows.
+    # Without augmentation, loading a batch only selects rows, which takes less time than a thread.
     workers = 0 if config.augment == "none" else 1
     return prefetch(load_batch, order, workers, depth=PREFETCH_BATCHES)
 
 
 def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[Ints, int], Array]:
-    """Return a function from row numbers and epoch to inputs, augmented if configured."""
+    """Return a function from (row numbers, epoch) to inputs; it applies the augmentation."""
     change = augmentation(config.augment)
     if change is None:
         return lambda rows, _: training_data.take(rows)
@@ -84,7 +84,10 @@ class TimedIterator(Generic[Item]):
 
 
 def as_tensor(inputs: Array, kind: InputKind, device: str) -> Any:
-    """Return network inputs: images as floats in [0, 1], channels first; vectors; token ids.
+    """Convert inputs to a tensor on the device that a network accepts.
+
+    Images become floats in [0, 1] with the channels first, vectors become floats, and token ids
+    become integers of type long.
 
     >>> as_tensor(np.full((1, 2, 2), 255, dtype=np.uint8), "images", "cpu").shape
     torch.Size([1, 1, 2, 2])

@@ -1,4 +1,7 @@
-"""Linear probe: train the head on features that the frozen body computes once."""
+"""Linear probe: train only the head, the last linear layer, on the outputs of the frozen body.
+
+The body is the network without its head.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,19 @@ from oodometer.studies.training.architectures import head_name
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
-# Rows per batch of the frozen body.
+# Number of rows per batch when the features are computed.
 FEATURE_BATCH_ROWS = 64
 
 
 class _HeadReached(Exception):
-    """Raised at the head to stop the forward pass."""
+    """Raised when the forward pass reaches the head, to stop it there."""
 
 
 def feature_extractor(module: Any) -> Callable[[Any], Any]:
-    """Return a function from network inputs to the inputs of the head, in evaluation mode."""
+    """Return a function that computes the features: the inputs that the network's head receives.
+
+    The network is evaluated in evaluation mode and without gradients.
+    """
     head = module.get_submodule(head_name(module))
 
     def extract(inputs: Any) -> Any:
@@ -46,7 +52,7 @@ def feature_extractor(module: Any) -> Callable[[Any], Any]:
 
 
 def build_head(module: Any, dropout: float) -> Any:
-    """Return the head with dropout before it."""
+    """Return a module that applies dropout and then the head."""
     nn = torch_package().nn
     return nn.Sequential(nn.Dropout(dropout), module.get_submodule(head_name(module)))
 
@@ -54,7 +60,10 @@ def build_head(module: Any, dropout: float) -> Any:
 def extract_features(
     training_data: TrainingSet, sample: TrainingSample, features: Callable[[Array], Any]
 ) -> tuple[TrainingSet, TrainingSample]:
-    """Return a training set of features of the sampled rows, and the sample of all its rows."""
+    """Compute the features of all sampled rows, so that the body is evaluated only once.
+
+    Returns a training set whose inputs are the features, and a sample that contains all its rows.
+    """
     n = len(sample.rows)
     batches = (
         sample.rows[start : start + FEATURE_BATCH_ROWS] for start in range(0, n, FEATURE_BATCH_ROWS)

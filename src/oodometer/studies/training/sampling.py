@@ -1,7 +1,7 @@
-"""Few-shot selection, label noise and batch order.
+"""Random choices in training: few-shot selection, label noise and batch order.
 
-Draws for a row depend on the seed and the content of the row, so the order of files and domains
-does not matter. The order of batches depends on the seed and the epoch.
+The random draws for a row depend on the seed and on the row's content, so they do not change with
+the order of files and domains. The order of batches depends on the seed and the epoch.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from oodometer.core.stats import rng_for
 
 
 def row_streams(seed: int, keys: RowHashes, purpose: str, draw_index: int = 1) -> RowStreams:
-    """Return one random stream per row for one purpose; `draw_index` distinguishes epochs."""
+    """Return one random stream per row.
+
+    Streams with a different `purpose` or `draw_index` (for example the epoch) are independent.
+    """
     return RowStreams(seed, keys, np.full(len(keys), draw_index), namespace=purpose)
 
 
 def sample_per_class(labels: Ints, keys: RowHashes, *, count: int, seed: int) -> Ints:
-    """Return the sorted numbers of `count` random rows per class, all rows of smaller classes.
+    """Choose `count` random rows per class; return their sorted row numbers.
+
+    Of a class with fewer than `count` rows, all rows are chosen.
 
     >>> sample_per_class(np.array([0, 1, 1, 0, 2]), np.arange(5, dtype=np.uint64), count=2, seed=0)
     array([0, 1, 2, 3, 4])
@@ -36,7 +41,7 @@ def sample_per_class(labels: Ints, keys: RowHashes, *, count: int, seed: int) ->
 def add_label_noise(
     labels: Ints, keys: RowHashes, *, classes: int, share: float, seed: int
 ) -> Ints:
-    """Return labels of which a fraction is redrawn uniformly from all classes.
+    """Replace a fraction `share` of the labels by classes drawn uniformly from all classes.
 
     >>> add_label_noise(np.array([0, 1]), np.arange(2, dtype=np.uint64), classes=2, share=0.0, seed=0)
     array([0, 1])
@@ -46,7 +51,7 @@ def add_label_noise(
 
 
 def count_steps(n: int, batch_size: int) -> int:
-    """Return the number of batches per epoch.
+    """Return the number of batches per epoch; a last batch of a single row is not counted.
 
     >>> count_steps(10, 4), count_steps(9, 4)
     (3, 2)
@@ -56,9 +61,10 @@ def count_steps(n: int, batch_size: int) -> int:
 
 
 def batches(n: int, *, batch_size: int, seed: int, epoch: int) -> Iterator[Ints]:
-    """Yield the row numbers of each batch in the random order of the epoch.
+    """Yield the row numbers of each batch of an epoch; the rows are shuffled in each epoch.
 
-    A last batch of a single row is left out, because batch norm needs a variance.
+    If the last batch would have a single row, it is left out, because batch norm needs at least two
+    rows to compute a variance.
     """
     order = rng_for(seed, "order", epoch).permutation(n)
     for step in range(count_steps(n, batch_size)):

@@ -1,26 +1,31 @@
-"""Pool specs: the models of a pool as a grid or a random search, in TOML.
+"""Pool specs: TOML files that describe the models of a pool by a grid or a random search.
 
 name = "digits"
 about = "a sentence"                    # optional
-group = "numbers"                       # a domain group: its name, or a TOML file
-domains = "each"                        # or "all-but-one", ["mnist", "usps"], [["mnist", "usps"]]
-architecture = "mlp"                    # or a list
-seeds = [0, 1]                          # or their number; default: 0, in a sweep the draw's index
-
-[fixed]                                 # values of all models
+group = "numbers"                       # name of a domain group, or path of its TOML file
+domains = "each"                        # one model per domain; the alternatives are listed below
+architecture = "mlp"                    # or a list of architectures
+seeds = [0, 1]                          # or the number of seeds; default: the seed 0, or in a
+                                        # random search the index of the draw
+[fixed]                                 # values that are the same for all models
 lr = 1e-3
-[grid]                                  # lists; every combination is trained
+[grid]                                  # lists of values; one model per combination is trained
 batch = [32, 64]
-settings.width = [16, 32]               # settings of the architecture
-[sweep]                                 # random search: values drawn for each model
-count = 20
-label_noise = { uniform = [0, 0.3] }    # or log10, log2 (bounds are exponents), choice
-[[parts]]                               # optional: a pool of several parts, whose keys override
-architecture = "small-cnn"              # those of the whole
+settings.width = [16, 32]               # a setting of the architecture
+[sweep]                                 # random search: the values are drawn for each model
+count = 20                              # number of draws
+label_noise = { uniform = [0, 0.3] }    # or log10 or log2 (the bounds are exponents), or choice
+[[parts]]                               # optional: a pool can have several parts; the keys of a
+architecture = "small-cnn"              # part replace the keys above
 grid.settings.width = [8, 16]
 
-Keys are those of a training configuration. The expansion is deterministic: domains vary fastest,
-then architectures, then the last key of the grid, so every prefix of the list covers all domains.
+`domains` can be "each" (train on one domain), "all-but-one" (train on all domains except one, for
+each domain), a list of domains such as ["mnist", "usps"] (train on one of these), or a list of
+lists such as [["mnist", "usps"]] (train on the domains of an inner list together).
+
+The keys in [fixed], [grid] and [sweep] are those of a training configuration. The list of models is
+always in the same order: domains vary fastest, then architectures, then the last key of the grid.
+The first models of the list therefore already cover all domains.
 """
 
 from __future__ import annotations
@@ -58,12 +63,12 @@ from oodometer.studies.training import architectures
 from oodometer.studies.training.config import TrainingConfig
 
 BUILT_IN_FOLDER = Path(__file__).parent / "grids"
-# A pool with more models is rejected as a likely mistake, such as one list too many.
+# A pool with more models is rejected, because it is probably a mistake in the grid.
 MAX_MODELS = 100_000
 SETTING_PREFIX = "settings."
-# TOML has no null: None is written so.
+# Text that stands for None in TOML files, because TOML has no null.
 NONE_VALUE = "none"
-# Keys of a training configuration that only the pool as a whole sets.
+# Keys of a training configuration that cannot be set in [fixed], [grid] or [sweep].
 _POOL_LEVEL_KEYS = ("group", "domains", "architecture", "settings", "seed")
 _SWEEP_KEYS = ("count", "seed")
 EACH = "each"
@@ -75,14 +80,14 @@ ALL_BUT_ONE = "all-but-one"
 
 @cache
 def config_key_types() -> dict[str, Any]:
-    """Return the type of each key of a training configuration that a spec may set."""
+    """Return the type of each key that [fixed], [grid] and [sweep] may contain."""
     hints = get_type_hints(TrainingConfig)
     return {key: hint for key, hint in hints.items() if key not in _POOL_LEVEL_KEYS}
 
 
 @cache
 def is_integer_key(key: str) -> bool:
-    """Return whether the values of a key, or of an architecture's setting, are integers.
+    """Return whether a key of a training configuration or an architecture has integer values.
 
     >>> [is_integer_key(key) for key in ("batch", "settings.width", "lr", "settings.dropout")]
     [True, True, False, False]
@@ -96,7 +101,7 @@ def is_integer_key(key: str) -> bool:
 
 
 def flatten_settings(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with its settings as `settings.<name>`; unknown keys are errors.
+    """Replace the subtable `settings` by keys `settings.<name>`; raise if a key is unknown.
 
     >>> flatten_settings({"lr": 0.1, "settings": {"width": 16}})
     {'lr': 0.1, 'settings.width': 16}
@@ -114,9 +119,9 @@ def flatten_settings(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def canonical_value(key: str, value: Any) -> Any:
-    """Return a value as the training configuration holds it.
+    """Validate a value and convert it to the type that the training configuration requires.
 
-    Settings of architectures are returned unchanged; the architecture validates them.
+    Settings of architectures are returned unchanged, because the architecture validates them.
 
     >>> canonical_value("weight_decay", 0), canonical_value("few_shot", "none")
     (0.0, None)
@@ -136,13 +141,18 @@ DISTRIBUTIONS: dict[str, Callable[[float], float]] = {
     "log2": lambda value: 2.0**value,
 }
 CHOICE_DISTRIBUTION = "choice"
-# Largest absolute bounds; powers beyond these overflow.
+# Largest absolute value of a bound; the values of larger bounds would overflow.
 MAX_ABS_BOUND = {"uniform": 1e300, "log10": 300.0, "log2": 1000.0}
 
 
 @dataclass(frozen=True)
 class SweepParameter:
-    """Distribution of one key of a random search: its name, and its bounds or choices."""
+    """Distribution of one key in a random search.
+
+    key      key of the training configuration
+    name     name of the distribution
+    values   the two bounds of the distribution, or the list of choices
+    """
 
     key: str
     name: str
@@ -150,7 +160,7 @@ class SweepParameter:
 
     @classmethod
     def from_table(cls, key: str, table: Any) -> SweepParameter:
-        """Return the distribution of a table such as { log10 = [-5, -3] }."""
+        """Parse a table such as { log10 = [-5, -3] }."""
         if not isinstance(table, Mapping) or len(table) != 1:
             raise InputError(
                 f"sweep: {key} must be a distribution such as {{ uniform = [0, 1] }}; got "
@@ -167,7 +177,7 @@ class SweepParameter:
         return cls(key, name, tuple(canonical_value(key, value) for value in values))
 
     def value_at(self, quantile: float) -> Any:
-        """Return the value at a quantile of the distribution, in [0, 1).
+        """Return the quantile of the distribution for a probability in [0, 1).
 
         >>> SweepParameter("lr", "log10", (-4.0, -2.0)).value_at(0.5), SweepParameter("batch", "log2", (3.0, 9.0)).value_at(0.25)
         (0.001, 22)
@@ -178,7 +188,8 @@ class SweepParameter:
         value = DISTRIBUTIONS[self.name](low + quantile * (high - low))
         if is_integer_key(self.key):
             return int(value)
-        # Six digits: the last digits of powers, and so the ids, may differ between machines.
+        # Round to six digits: the last digits of powers can differ between machines, and the ids of
+        # models depend on all digits.
         return float(f"{value:.6g}")
 
 
@@ -193,7 +204,7 @@ def _check_bounds(key: str, name: str, values: Any) -> None:
 
 
 class SweepKeys(StrictModel):
-    """Keys of a random search in addition to those of training configurations."""
+    """Keys of the table [sweep] that are not keys of a training configuration."""
 
     count: PositiveInt
     seed: int = 0
@@ -201,7 +212,7 @@ class SweepKeys(StrictModel):
 
 @dataclass(frozen=True)
 class Sweep:
-    """Random search: `count` models, each with its own draws."""
+    """Random search: draw the values of all `parameters` `count` times."""
 
     count: int
     seed: int = 0
@@ -209,7 +220,7 @@ class Sweep:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Sweep:
-        """Return the random search of a table [sweep]."""
+        """Parse the table [sweep] of a pool spec."""
         own = validate(
             SweepKeys, {key: table[key] for key in table if key in _SWEEP_KEYS}, "the sweep"
         )
@@ -220,7 +231,7 @@ class Sweep:
         return cls(own.count, own.seed, tuple(parameters))
 
     def draw_models(self) -> list[dict[str, Any]]:
-        """Return the drawn values of every model.
+        """Return the drawn values of each model; a larger `count` only adds models at the end.
 
         >>> sweep = Sweep.from_table({"count": 3, "lr": {"log10": [-4, -2]}})
         >>> longer = Sweep.from_table({"count": 9, "lr": {"log10": [-4, -2]}})
@@ -257,7 +268,7 @@ ValueTable = Annotated[dict[str, Any], AfterValidator(flatten_settings)]
 
 
 class PartKeys(StrictModel):
-    """Keys of a part of a pool, which are also those of the whole pool."""
+    """Keys that can be set both for the whole pool and in a table [[parts]]."""
 
     domains: Literal["each", "all-but-one"] | NonEmpty[str | tuple[str, ...]] = Field(
         default="each",
@@ -272,7 +283,7 @@ class PartKeys(StrictModel):
     sweep: Annotated[dict[str, Any], AfterValidator(_flatten_sweep)] | None = None
 
     def updated(self, part: PartKeys) -> PartKeys:
-        """Return the keys with those of a part in their place; tables are merged key by key."""
+        """Return these keys, replaced by the keys that `part` sets; tables are merged by key."""
         own = {name: getattr(part, name) for name in part.model_fields_set}
         for name in own.keys() & {"fixed", "grid", "sweep"}:
             own[name] = {**(getattr(self, name) or {}), **own[name]}
@@ -280,7 +291,7 @@ class PartKeys(StrictModel):
 
 
 class PoolKeys(PartKeys):
-    """Keys of a pool."""
+    """Keys of a pool's TOML file."""
 
     name: Annotated[str, AfterValidator(_check_pool_name)] | None = None
     about: str = ""
@@ -289,13 +300,13 @@ class PoolKeys(PartKeys):
 
 
 def built_in_names() -> tuple[str, ...]:
-    """Return the names of the built-in specs."""
+    """Return the names of the built-in pool specs."""
     return tuple(sorted(path.stem for path in BUILT_IN_FOLDER.glob("*.toml")))
 
 
 @dataclass(frozen=True)
 class PoolPart:
-    """Cross product of domains, architectures, grid values, draws and seeds."""
+    """Part of a pool: all combinations of domains, architectures, grid values, draws and seeds."""
 
     domains: tuple[tuple[str, ...], ...]
     architectures: tuple[str, ...]
@@ -306,7 +317,7 @@ class PoolPart:
 
     @classmethod
     def from_table(cls, table: PartKeys, group: DomainGroup) -> PoolPart:
-        """Return the part of a validated table."""
+        """Convert the validated keys of a part."""
         sweep = None if table.sweep is None else Sweep.from_table(table.sweep)
         drawn = [parameter.key for parameter in sweep.parameters] if sweep else []
         _check_set_once([*table.fixed, *table.grid, *drawn])
@@ -324,13 +335,13 @@ class PoolPart:
 
     @property
     def count(self) -> int:
-        """Number of training configurations, duplicates included."""
+        """Number of training configurations; equal configurations are counted more than once."""
         n_draws = 1 if self.sweep is None else self.sweep.count
         lists = (self.domains, self.architectures, self.seeds or (0,), *self.grid.values())
         return n_draws * prod(map(len, lists))
 
     def config_values(self) -> Iterator[dict[str, Any]]:
-        """Yield the keys of training configurations except group, domains and architecture."""
+        """Yield the values of each configuration, without group, domains and architecture."""
         models = [{}] if self.sweep is None else self.sweep.draw_models()
         points = [
             dict(zip(self.grid, point, strict=True)) for point in product(*self.grid.values())
@@ -342,18 +353,19 @@ class PoolPart:
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """Models to train on the domains of one group.
+    """Description of a pool: the models to train on the domains of one group.
 
     Parameters
     ----------
     name : str
-        Name of the pool, and of the folder of its models.
+        Name of the pool, and of the folder that holds its models.
     about : str
-        Description in one sentence.
+        Description of the pool in one sentence.
     group : DomainGroup
-        Domains to train on.
+        Group of the domains to train on.
     parts : tuple of PoolPart
-        Cross products of domains, architectures and values.
+        Parts of the pool; each consists of all combinations of its domains, architectures and
+        values.
 
     Examples
     --------
@@ -372,14 +384,14 @@ class PoolSpec:
     def open(
         cls, path_or_table: str | Path | Mapping[str, Any], *, data: str | Path | None = None
     ) -> PoolSpec:
-        """Return the spec of a built-in name, a TOML file, or a table.
+        """Return a built-in spec, or the spec that a TOML file or a mapping describes.
 
         Parameters
         ----------
         path_or_table : str, path or mapping
-            Name of a built-in spec, path of a TOML file, or the content of one.
+            Name of a built-in spec, path of a TOML file, or the content of a file as a mapping.
         data : str or path, optional
-            Folder of the domains' files. Default: ``$OODOMETER_DATA``.
+            Folder with the data files of the domains. Default: ``$OODOMETER_DATA``.
 
         Raises
         ------
@@ -417,7 +429,7 @@ class PoolSpec:
         )
 
     def recipes(self) -> tuple[TrainingConfig, ...]:
-        """Return every training configuration once, in a fixed order."""
+        """Return the training configurations of all models in a fixed order, each once."""
         _check_count(sum(part.count for part in self.parts))
         full_settings: dict[str, dict[str, Any]] = {}
         configs = (config for part in self.parts for config in self._expand(part, full_settings))
@@ -426,7 +438,7 @@ class PoolSpec:
     def _expand(
         self, part: PoolPart, full_settings: dict[str, dict[str, Any]]
     ) -> Iterator[TrainingConfig]:
-        """Yield the configurations of a part; `full_settings` caches settings with defaults."""
+        """Yield the configurations of a part; `full_settings` is a cache of complete settings."""
         for values in part.config_values():
             settings = {
                 key.removeprefix(SETTING_PREFIX): value
@@ -469,7 +481,10 @@ def _grid_values(key: str, values: Any) -> tuple[Any, ...]:
 
 
 def resolve_group(group: Any, folder: Path, data: str | Path | None) -> DomainGroup:
-    """Return the domain group that a spec names; TOML files are relative to the spec's folder."""
+    """Return the domain group for the key `group` of a spec in `folder`.
+
+    The key is the name of a group, the path of a TOML file relative to `folder`, or a mapping.
+    """
     if isinstance(group, DomainGroup):
         return group
     if isinstance(group, Mapping):
@@ -491,7 +506,7 @@ def resolve_group(group: Any, folder: Path, data: str | Path | None) -> DomainGr
 def _parse_domains(
     domains: str | tuple[str | tuple[str, ...], ...], group: DomainGroup
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of training domains; each set gets its own models."""
+    """Return sets of training domains; the models of one set are trained on all its domains."""
     if domains == EACH:
         return tuple((name,) for name in group.domains)
     if domains == ALL_BUT_ONE:
@@ -506,7 +521,7 @@ def _parse_domains(
     for name in (name for names in sets for name in names):
         if name not in group.domains:
             raise UnknownName(f"domain of the group {group.name!r}", name, group.domains)
-    # In the order of the group, because the id of a model depends on it.
+    # Use the order of the group, because the id of a model depends on the order of its domains.
     return tuple(tuple(name for name in group.domains if name in names) for names in sets)
 
 

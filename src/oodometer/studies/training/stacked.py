@@ -1,14 +1,15 @@
-"""Stacked training: small networks of one shape trained together by torch.func.
+"""Stacked training: train many small networks of the same shape at once with torch.func.
 
-The weights are stacked along a first axis, and torch.func maps the gradient over it. Each model has
-its own batches, label noise, learning rate and weight decay and leaves the stack when it has
-converged; the result equals training one by one up to the order of sums. Networks whose training
-depends on the other models cannot be stacked: dropout draws from one stream, and batch norm updates
-statistics.
+The weights of all networks are stacked along a new first axis, and torch.func computes the
+gradients of all networks in one call. Each model has its own batches, label noise, learning rate
+and weight decay, and leaves the stack when it has converged. The weights equal those of separate
+training up to rounding errors. Networks with dropout or batch norm cannot be stacked: dropout draws
+random numbers from one stream for all models, and batch norm updates its statistics in place.
 
-The last bit of a sum can depend on the memory alignment of its terms. So that neither the position
-in the stack nor the other models change a bit, every matrix of a stack starts at the same
-alignment: weights of other sizes cannot be stacked, and batches are padded with rows of weight 0.
+A model must not depend on its position in the stack or on the other models, not even in the last
+bit. The last bit of a sum can depend on the memory alignment of its terms, so every matrix in a
+stack must start at a multiple of a cache line. For this reason the number of weights of each matrix
+must be a multiple of CACHE_LINE_FLOATS, and batches are padded with rows that have weight 0.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ from oodometer.studies.training.stacked_optimizers import StackedOptimizer, make
 from oodometer.studies.training.training_data import TrainingSet, draw_sample, load_training_set
 
 Weights = dict[str, Any]
-# Maximum number of rows per model and batch in evaluation mode.
+# Maximum number of rows per batch of one model when the training loss is evaluated.
 MAX_EVALUATION_ROWS = 512
-# Number of 4-byte floats in a cache line of 64 bytes, the alignment of every matrix.
+# Number of 4-byte floats in a cache line of 64 bytes; every matrix starts at a cache line.
 CACHE_LINE_FLOATS = 16
-# Keys in which the configurations of a stack may differ.
+# Keys of the training configuration that may differ between the models of a stack.
 PER_MODEL_KEYS = ("seed", "lr", "weight_decay", "label_noise")
 
 
 def stack_key(config: TrainingConfig) -> str:
-    """Return a key that is equal for configurations that can be stacked, if their network can."""
+    """Return a key; only configurations with the same key can be trained in one stack."""
     shared = {name: value for name, value in config.to_dict().items() if name not in PER_MODEL_KEYS}
     return json.dumps(shared, sort_keys=True)
 
 
 def is_stackable(config: TrainingConfig) -> bool:
-    """Return whether the settings allow stacking; the network itself is checked when built."""
+    """Return whether the settings allow stacking; the network is checked when it is built."""
     settings = config.settings
     plain = config.augment == "none" and not settings.get("batch_norm", False)
     return (
@@ -67,10 +68,11 @@ def is_stackable(config: TrainingConfig) -> bool:
 
 
 def train_stacked(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[TrainedModel]:
-    """Train configurations that differ only in seed, learning rate, weight decay and label noise.
+    """Train several configurations at once; return the models in the order of the configurations.
 
-    The models equal those of `train` within float tolerance and are returned in the same order.
-    Raises NotApplicable if augmentation, dropout, batch norm or sizes prevent stacking.
+    The configurations may differ only in seed, learning rate, weight decay and label noise. The
+    models equal those of `train` up to rounding errors. Raises NotApplicable if the augmentation,
+    dropout, batch norm or the size of a layer prevents stacking.
     """
     _check_configs(configs)
     started = time.perf_counter()
@@ -123,11 +125,11 @@ def _check_configs(configs: Sequence[TrainingConfig]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ModelStack:
-    """Models that are still being trained.
+    """Stacked weights of the models that are still being trained.
 
-    recipe_index   index of each model among the configurations
-    network        one of the networks; it is called with the weights of any model
-    trainable      stacked trainable weights, updated in place
+    recipe_index   index of each model in the list of configurations
+    network        one of the networks; it is called with the weights of any model of the stack
+    trainable      stacked weights that are trained; they are updated in place
     frozen         stacked weights that are not trained
     """
 
@@ -138,7 +140,7 @@ class ModelStack:
     optimizer: StackedOptimizer
 
     def subset(self, index: Ints) -> ModelStack:
-        """Return the stack of some models."""
+        """Return a stack of the selected models only."""
         at = torch_package().from_numpy(index)
         return ModelStack(
             recipe_index=self.recipe_index[index],
@@ -149,7 +151,7 @@ class ModelStack:
         )
 
     def weights(self, position: int) -> dict[str, Array]:
-        """Return the weights of one model in the order of the network."""
+        """Return the weights of one model by name, in the order of the network's state_dict."""
         both = {**self.frozen, **self.trainable}
         return {name: both[name][position].numpy().copy() for name in self.network.state_dict()}
 
@@ -166,7 +168,8 @@ def _build_stack(configs: Sequence[TrainingConfig], training_set: TrainingSet) -
     trainable = {name: weight for name, weight in both.items() if name in names}
     return ModelStack(
         recipe_index=np.arange(len(configs)),
-        # Without dropout and batch norm both modes are equal, and torch.func can map this one.
+        # Without dropout and batch norm, training mode and evaluation mode give the same outputs;
+        # torch.func can vectorize the network in evaluation mode.
         network=networks[0].eval(),
         trainable=trainable,
         frozen={name: weight for name, weight in both.items() if name not in names},
@@ -189,10 +192,12 @@ def _check_network(network: Any, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class StackTrainingData:
-    """Training data of all configurations; `rows` and `labels` have shape (configurations, rows).
+    """Training data of all configurations, and functions that evaluate all models of a stack.
 
-    gradients   gradients of all models, from stacked weights, inputs, labels and row weights
-    fit_sums    summed losses and numbers of correct rows, from the same arguments
+    rows, labels   row numbers and labels of each configuration, shape (configurations, rows)
+    gradients      function from stacked weights, inputs, labels and row weights to gradients
+    fit_sums       function from the same arguments to the sum of losses and the number of correct
+                   rows of each model
     """
 
     recipes: Sequence[TrainingConfig]
@@ -203,7 +208,10 @@ class StackTrainingData:
     fit_sums: Callable[..., tuple[Any, Any]]
 
     def batch_tensors(self, recipe_index: Ints, index: Ints) -> tuple[Any, Any, Any]:
-        """Return inputs, labels and row weights; `index` selects rows, shape (models, batch)."""
+        """Return the inputs, labels and row weights of one batch per model.
+
+        `index` holds the positions of the batch's rows in `rows`, with shape (models, batch size).
+        """
         n = index.shape[1]
         row_weights = (np.arange(n + -n % CACHE_LINE_FLOATS) < n).astype(np.float32)
         index = np.pad(index, ((0, 0), (0, -n % CACHE_LINE_FLOATS)), mode="edge")
@@ -217,7 +225,7 @@ class StackTrainingData:
 
 
 def _vectorize(network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the functions `gradients` and `fit_sums`, mapped over all models."""
+    """Return the functions `gradients` and `fit_sums` of StackTrainingData for a network."""
     torch = torch_package()
     call, cross_entropy = torch.func.functional_call, torch.nn.functional.cross_entropy
 
@@ -236,12 +244,12 @@ def _vectorize(network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
 def _run_epochs(
     stack: ModelStack, data: StackTrainingData
 ) -> Iterator[tuple[int, dict[str, Array], TrainingFit | None, int]]:
-    """Yield the index, weights, fit and number of epochs of each model as it stops."""
+    """Train all models; when a model stops, yield its index, weights, fit and number of epochs."""
     config = data.recipes[0]
     for epoch in range(1, config.epochs + 1):
         _train_epoch(stack, data, epoch)
         fits = _evaluate_fits(stack, data, max_loss=stopping_loss(config, epoch))
-        # NaN exceeds no bound, so diverged models stop as well.
+        # A loss of NaN does not exceed max_loss, so a diverged model gets a fit and stops as well.
         stopped = np.array([fit is not None for fit in fits])
         for position in np.flatnonzero(stopped).tolist():
             index = int(stack.recipe_index[position])
@@ -268,7 +276,7 @@ def _train_epoch(stack: ModelStack, data: StackTrainingData, epoch: int) -> None
 def _evaluate_fits(
     stack: ModelStack, data: StackTrainingData, *, max_loss: float
 ) -> list[TrainingFit | None]:
-    """Return the fit of each model; None if its loss exceeds the bound."""
+    """Return the fit of each model to its training rows; None if its loss exceeds `max_loss`."""
     n = data.rows.shape[1]
     n_models = len(stack.recipe_index)
     size = min(EVALUATION_BATCH_ROWS[data.training_set.shape.kind], MAX_EVALUATION_ROWS)

@@ -1,7 +1,7 @@
 """Adam (Kingma & Ba 2015) and SGD with momentum on the stacked weights of many models.
 
-Each model has its own learning rate and weight decay. Both optimizers compute exactly what
-torch.optim computes for one model; weight decay is added to the gradient.
+Each model has its own learning rate and weight decay. For each model, an update is the same as with
+the optimizer of torch.optim; weight decay is added to the gradient.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Weights = dict[str, Any]
 
 
 class StackedOptimizer(Protocol):
-    """Optimizer of all models of a stack."""
+    """Interface of an optimizer that updates all models of a stack at once."""
 
     def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
-        """Update weights in place; `rate_factor` multiplies the learning rate of every model."""
+        """Update the weights in place; `rate_factor` multiplies the learning rate of each model."""
 
     def subset(self, index: Any) -> StackedOptimizer:
-        """Return the optimizer of some models."""
+        """Return an optimizer of the selected models only."""
 
 
 @dataclass(eq=False)
 class StackedSgd:
-    """SGD with momentum: v ← μ v + g, w ← w − rate · v."""
+    """SGD with momentum μ: v ← μ v + g and w ← w − rate · v, for weights w and gradients g."""
 
     rates: Any
     decays: Any
@@ -54,7 +54,10 @@ class StackedSgd:
 
 @dataclass(eq=False)
 class StackedAdam:
-    """Adam: w ← w − rate · m̂ / (√v̂ + ε), where m and v are running means of g and g²."""
+    """Adam: w ← w − rate · m̂ / (√v̂ + ε), for weights w and gradients g.
+
+    m̂ and v̂ are the bias-corrected running means of g and g².
+    """
 
     rates: Any
     decays: Any
@@ -89,7 +92,7 @@ class StackedAdam:
 def make_stacked_optimizer(
     configs: Sequence[TrainingConfig], kind: InputKind, weights: Weights
 ) -> StackedOptimizer:
-    """Return the optimizer of configurations that differ only in learning rate and weight decay."""
+    """Return the optimizer of a stack; each model uses its own learning rate and weight decay."""
     torch = torch_package()
     rates = torch.tensor([config.lr for config in configs], dtype=torch.float64)
     decays = torch.tensor([config.weight_decay for config in configs], dtype=torch.float64)
@@ -111,7 +114,7 @@ def _add_weight_decay(gradient: Any, weight: Any, decays: Any) -> Any:
 
 
 def _per_model(values: Any, weight: Any) -> Any:
-    """Return one value per model, with the dimensions and type of stacked weights."""
+    """Reshape one value per model so that it can be multiplied with the stacked weights."""
     return values.to(weight.dtype).reshape(-1, *[1] * (weight.ndim - 1))
 
 

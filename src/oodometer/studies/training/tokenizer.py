@@ -1,7 +1,7 @@
-"""Tokenizers: byte-pair encoding (Sennrich et al., ACL 2016), and those of pretrained networks.
+"""Tokenizers for text models: learned byte-pair encoding, or the tokenizer of a pretrained network.
 
-Byte-pair encoding is learned from the training texts on the level of bytes, so that every text can
-be encoded.
+Byte-pair encoding (Sennrich et al., ACL 2016) is learned from the training texts. Its smallest
+tokens are single bytes, so every text can be encoded.
 """
 
 from __future__ import annotations
@@ -20,20 +20,24 @@ from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, r
 
 TextPair = tuple[str, str]
 TextRow = str | TextPair
-# Padding token of a learned vocabulary. Its name has a space, which no byte-level token has.
+# Id and name of the padding token of a learned vocabulary. The name contains a space, which never
+# occurs in byte-level tokens, so no other token can have this name.
 PAD = 0
 PAD_NAME = "<no text>"
-# All bytes and the padding token: a smaller vocabulary cannot encode every text.
+# 256 tokens for all bytes and one for padding; with fewer tokens some texts cannot be encoded.
 MIN_VOCABULARY = 257
-# Rows encoded at once; the encoder's output per row is far larger than its token ids.
+# Number of rows encoded at once. This limits memory, because the encoder returns much more data
+# per row than the token ids that are kept.
 ENCODE_BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """Learned byte-pair encoding with the length that texts are truncated or padded to.
+    """Tokenizer with a fixed length: longer texts are truncated, shorter texts are padded.
 
-    Texts become token ids (n, length), pairs (n, 2, length) with one row per text; 0 is padding.
+    `backend` is a tokenizer of the package `tokenizers`. Texts are encoded as an array of token ids
+    of shape (n, length), pairs of texts as an array of shape (n, 2, length). A learned vocabulary
+    uses the token id 0 for padding.
 
     >>> tokens = Tokenizer.learn(["a cat", "a dog"], size=257, length=4)
     >>> tokens.encode(["a", "a cat"]).tolist() == [[65, 0, 0, 0], [65, 221, 67, 65]]
@@ -44,7 +48,7 @@ class Tokenizer:
 
     @classmethod
     def learn(cls, texts: Iterable[TextRow], size: int, length: int) -> Tokenizer:
-        """Learn a vocabulary of at most `size` tokens from texts or pairs."""
+        """Learn a vocabulary of at most `size` tokens from texts or pairs of texts."""
         if size < MIN_VOCABULARY:
             raise InputError(
                 f"vocabulary must be at least {MIN_VOCABULARY}, one token per byte and one for "
@@ -54,7 +58,7 @@ class Tokenizer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the tokenizer that `to_bytes` wrote."""
+        """Restore a tokenizer from the output of `to_bytes`."""
         try:
             backend = _tokenizers_package().Tokenizer.from_str(data.decode())
         except Exception as error:  # the package raises plain Exception
@@ -62,22 +66,22 @@ class Tokenizer:
                 "These bytes are not a tokenizer; expected the output of Tokenizer.to_bytes. Train "
                 "the model again."
             ) from error
-        tokenizer = cls.__new__(cls)  # the constructor of a subclass needs a folder
+        tokenizer = cls.__new__(cls)  # without __init__, which requires a folder in the subclass
         object.__setattr__(tokenizer, "backend", backend)
         return tokenizer
 
     def to_bytes(self) -> bytes:
-        """Return the tokenizer as JSON; equal vocabularies give equal bytes."""
+        """Return the tokenizer as JSON; equal tokenizers give equal bytes."""
         return bytes(self.backend.to_str().encode())
 
     @property
     def size(self) -> int:
-        """Number of tokens."""
+        """Number of tokens in the vocabulary."""
         return int(max(self.backend.get_vocab().values())) + 1
 
     @property
     def length(self) -> int:
-        """Number of tokens that texts are truncated or padded to."""
+        """Number of tokens to which each text is truncated or padded."""
         return int(self.backend.truncation["max_length"])
 
     @property
@@ -86,7 +90,7 @@ class Tokenizer:
         return int(self.backend.padding["pad_id"])
 
     def encode(self, rows: Sequence[TextRow]) -> Ints:
-        """Return token ids (n, length) for texts, (n, 2, length) for pairs."""
+        """Return an array of shape (n, length) for texts, or (n, 2, length) for pairs of texts."""
         texts = [row for row in rows if isinstance(row, str)]
         if len(texts) == len(rows):
             return self._encode_rows([_replace_surrogates(text) for text in texts], ("ids",))[:, 0]
@@ -95,9 +99,10 @@ class Tokenizer:
         )
 
     def trim_padding(self, numbers: Ints) -> Ints:
-        """Return the token ids without trailing positions that are padding in every row.
+        """Remove the trailing positions at which all rows have padding.
 
-        The outputs of the networks of pools do not depend on padding, and shorter rows are faster.
+        The outputs of our text networks do not depend on padding, and shorter rows are faster to
+        process.
         """
         ids = self._token_ids(numbers)
         used = (ids != self.pad).any(axis=tuple(range(ids.ndim - 1)))
@@ -108,7 +113,7 @@ class Tokenizer:
         return self._encode_rows(sides, ("ids",)).reshape(len(pairs), 2, -1)
 
     def _token_ids(self, numbers: Ints) -> Ints:
-        """Return the token ids of encoded rows."""
+        """Return the part of encoded rows that holds token ids."""
         return numbers
 
     def _encode_rows(self, rows: Sequence[TextRow], attributes: tuple[str, ...]) -> Ints:
@@ -122,10 +127,10 @@ class Tokenizer:
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """Tokenizer of a local Hugging Face folder, including its special tokens.
+    """Tokenizer from a local Hugging Face folder; it adds the special tokens of its network.
 
-    The two texts of a pair form one sequence: (n, 2, length) holds the token ids and the token
-    type ids.
+    The two texts of a pair are encoded as one sequence. The array of shape (n, 2, length) holds the
+    token ids and the token type ids of each sequence.
     """
 
     def __init__(self, folder: str | Path, length: int) -> None:
@@ -165,13 +170,13 @@ def _train_bpe(texts: Iterable[TextRow], size: int) -> Any:
         show_progress=False,
     )
     backend.train_from_iterator(_iter_texts(texts), trainer)
-    # Otherwise a text that contains the name would be encoded as padding.
+    # Without this, the name of the padding token inside a text would be encoded as padding.
     content = {**json.loads(backend.to_str()), "added_tokens": []}
     return package.Tokenizer.from_str(json.dumps(content))
 
 
 def _set_length(backend: Any, length: int, *, pad: tuple[int, str]) -> Any:
-    """Set the length that texts are truncated and padded to."""
+    """Set the number of tokens to which texts are truncated or padded; return the backend."""
     n_special = backend.num_special_tokens_to_add(True)
     if length <= n_special:
         raise InputError(
@@ -184,7 +189,7 @@ def _set_length(backend: Any, length: int, *, pad: tuple[int, str]) -> Any:
 
 
 def _load_tokenizer(folder: Path) -> Any:
-    # Only folders: other names would be searched in the cache of downloads.
+    # Accept only folders, because transformers looks up other names in its download cache.
     if not folder.is_dir() or not has_tokenizer(folder):
         raise InputError(
             f"{str(folder)!r} has no tokenizer; expected a folder with tokenizer.json. Save one "
@@ -198,7 +203,7 @@ def _load_tokenizer(folder: Path) -> Any:
 
 
 def _iter_texts(rows: Iterable[TextRow]) -> Iterator[str]:
-    """Yield all texts, both of every pair."""
+    """Yield all texts; a pair yields both of its texts."""
     for row in rows:
         yield from map(_replace_surrogates, (row,) if isinstance(row, str) else row)
 

@@ -1,4 +1,4 @@
-"""Training set of one configuration: rows and labels, encoded as arrays in memory."""
+"""Training set of one configuration: its rows and labels as arrays in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ TOKENS_FILE = "tokens.json"
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """All rows of the training domains; images are uint8, texts are token ids."""
+    """All rows of the training domains.
+
+    inputs      images as uint8, texts as token ids, vectors as numbers
+    keys        hash of the content of each row
+    shape       shape of the inputs, and the number of classes
+    tokenizer   tokenizer of the texts; None for other inputs
+    """
 
     inputs: Array
     labels: Ints
@@ -34,19 +40,19 @@ class TrainingSet:
     tokenizer: Tokenizer | None = None
 
     def take(self, rows: Ints) -> Array:
-        """Return the selected rows; texts are trimmed to the longest of them."""
+        """Return the selected rows; texts are shortened to the longest selected text."""
         inputs: Array = self.inputs[rows]
         return inputs if self.tokenizer is None else self.tokenizer.trim_padding(inputs)
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Files to save with the weights."""
+        """Files to save with the weights, as bytes keyed by file name."""
         return {} if self.tokenizer is None else {TOKENS_FILE: self.tokenizer.to_bytes()}
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSample:
-    """Row numbers and labels that a model is trained on, with facts about them."""
+    """Row numbers and (noisy) labels that a model is trained on, and facts about the sample."""
 
     rows: Ints
     labels: Ints
@@ -54,12 +60,12 @@ class TrainingSample:
 
 
 def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet:
-    """Return the training rows; equal for configurations with the same domains and settings."""
+    """Load all rows of the training domains of a configuration, before rows are sampled."""
     parts = [load_training_domain(group, name) for name in config.domains]
     whole = ConcatDataset(" + ".join(config.domains), tuple(parts))
     _check_same_shape(config.domains, parts)
     inputs = whole.take(slice(None))
-    # Not whole.keys, which would read the files twice.
+    # Hash the loaded rows, because whole.keys would read the files a second time.
     keys = hash_rows(inputs)
     tokenizer = None
     if whole.kind in TEXT_KINDS:
@@ -77,7 +83,7 @@ def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet
 
 
 def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingSample:
-    """Return the rows of a configuration, few-shot if configured, with noisy labels."""
+    """Apply the few-shot selection and the label noise of a configuration to a training set."""
     labels, classes = training_data.labels, training_data.shape.classes
     rows: Ints = np.arange(len(labels))
     facts: dict[str, float] = {}
@@ -94,7 +100,7 @@ def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingS
 
 
 def load_training_domain(group: DomainGroup, name: str) -> Dataset:
-    """Return the training rows of a domain; raise if networks cannot be trained on them."""
+    """Return the training split of a domain; raise if networks cannot be trained on it."""
     data = group.domain(name, "train")
     labels = np.asarray([] if data.labels is None else data.labels)
     if not len(data) or len(labels) != len(data):
@@ -117,7 +123,7 @@ def load_training_domain(group: DomainGroup, name: str) -> Dataset:
 
 
 def _check_class_count(config: TrainingConfig, group: DomainGroup, labels: Ints) -> None:
-    """Raise if all rows are of one class."""
+    """Raise if all training rows belong to one class."""
     if len(labels) and (labels == labels[0]).all():
         raise InputError(
             f"All {len(labels)} training rows of {' and '.join(config.domains)} of {group.name!r} "
@@ -127,7 +133,7 @@ def _check_class_count(config: TrainingConfig, group: DomainGroup, labels: Ints)
 
 
 def _check_same_shape(names: Sequence[str], parts: Sequence[Dataset]) -> None:
-    """Raise if the rows of the domains differ in shape."""
+    """Raise if the rows of different domains have different shapes."""
     shapes = [getattr(part.take(slice(0, 1)), "shape", ())[1:] for part in parts]
     for name, shape in zip(names, shapes, strict=True):
         if shape != shapes[0]:
@@ -138,7 +144,7 @@ def _check_same_shape(names: Sequence[str], parts: Sequence[Dataset]) -> None:
 
 
 def _input_size(kind: InputKind, inputs: Array) -> tuple[int, ...]:
-    """Return the size for `InputShape`: (channels, height, width), (d,) or the text length."""
+    """Return `InputShape.size`: (channels, height, width), (d,) or (number of tokens,)."""
     if kind == "images":
         height, width, *channels = inputs.shape[1:]
         return (channels[0] if channels else 1, height, width)

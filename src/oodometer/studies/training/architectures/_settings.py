@@ -1,4 +1,4 @@
-"""Types of architecture settings, and checks of the inputs that a network is built for."""
+"""Checks of architecture settings, and of the inputs that a network is built for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ DropoutRate = Annotated[float, Field(ge=0, lt=1)]
 
 
 def check_settings(architecture: Any) -> None:
-    """Raise if a setting does not have the type or the range of its annotation."""
+    """Raise if a setting has a wrong type or is outside the range in its annotation."""
     validate_fields(architecture, f"the architecture {architecture.name!r}")
 
 
 def check_shape(architecture: Architecture, shape: InputShape) -> None:
-    """Raise if the architecture does not accept the kind of input or there are < 2 classes."""
+    """Raise if the architecture does not accept the kind of inputs or there is only one class."""
     if shape.kind not in architecture.kinds:
         raise InputError(
             f"The architecture {architecture.name!r} accepts {' or '.join(architecture.kinds)}; "
@@ -31,7 +31,7 @@ def check_shape(architecture: Architecture, shape: InputShape) -> None:
 
 
 def check_sides(architecture: Architecture, shape: InputShape, halvings: int) -> None:
-    """Raise if images are too small to be halved `halvings` times."""
+    """Raise if the images are too small for a network that halves their sides `halvings` times."""
     _, height, width = shape.size
     if min(height, width) < 2**halvings:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Protocol of an architecture, and the shape of the inputs that a network is built for."""
+"""Interface of an architecture, and the shape of the inputs that a network is built for."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from oodometer.core.inputs import InputKind
 class InputShape:
     """Kind and size of the inputs, and the number of classes.
 
-    `size` is (channels, height, width) for images, (d,) for vectors, and for texts and pairs the
-    number of tokens that a text is cut or padded to; `vocabulary` is the number of tokens.
+    `size` is (channels, height, width) for images and (d,) for vectors. For texts and pairs of
+    texts it is (length,), the number of tokens to which each text is truncated or padded.
+    `vocabulary` is the number of different tokens; it is 0 for other inputs.
     """
 
     kind: InputKind
@@ -25,25 +26,32 @@ class InputShape:
 
 @runtime_checkable
 class Architecture(Protocol):
-    """Factory of networks: a frozen dataclass of its settings (width, depth, dropout, …)."""
+    """Interface of an architecture, which builds networks.
+
+    An architecture is a frozen dataclass of its settings, such as width, depth and dropout.
+    """
 
     @property
     def name(self) -> str:
-        """Name in training configurations."""
+        """Name of the architecture in training configurations."""
 
     @property
     def kinds(self) -> tuple[InputKind, ...]:
-        """Kinds of input that the network accepts."""
+        """Kinds of inputs that the networks accept."""
 
     @property
     def label(self) -> str:
-        """Name in tables."""
+        """Name of the architecture in tables."""
 
     def build(self, shape: InputShape) -> Any:
-        """Return a new torch module, initialized from torch's random state, with logits (n, classes).
+        """Return a new torch module, initialized from torch's random state.
 
-        Images are floats (n, channels, height, width) from 0 to 1; texts are token ids (n, length),
-        padded with 0; pairs are (n, 2, length); vectors are floats (n, d).
+        The outputs of the module are logits of shape (n, classes). Its inputs depend on the kind:
+
+        images    floats between 0 and 1 of shape (n, channels, height, width)
+        text      padded token ids of shape (n, length)
+        pairs     padded token ids of shape (n, 2, length)
+        vectors   floats of shape (n, d)
         """
 
 

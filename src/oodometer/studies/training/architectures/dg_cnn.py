@@ -25,8 +25,9 @@ NORM_GROUPS = 8
 class DGCNN:
     """Four 3×3 convolutions (64, 128 with stride 2, 128, 128), mean pooling and a linear layer.
 
-    Each convolution is followed by ReLU and a group norm of 8 groups. `width` is the number of
-    channels of the first convolution; the others have twice as many. The paper has no dropout.
+    Each convolution is followed by ReLU and by group normalization with 8 groups. `width` is the
+    number of channels of the first convolution; the other convolutions have twice that number. The
+    paper uses no dropout.
 
     >>> shape = InputShape("images", classes=10, size=(1, 28, 28))
     >>> sum(part.numel() for part in DGCNN().build(shape).parameters())

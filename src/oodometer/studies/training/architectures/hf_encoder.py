@@ -29,9 +29,9 @@ from oodometer.studies.training.architectures.layers import make_module
 from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
 MODEL_DESCRIPTION = "an encoder"
-# Number of batches whose outputs are cached for a body that several heads share.
+# Number of batches whose outputs are cached if several models use the same body.
 MAX_CACHED_BATCHES = 4
-# Names of the dropout rates in the configurations of transformers.
+# Names that different encoders of transformers use for dropout rates in their configuration.
 DROPOUT_KEYS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -42,11 +42,15 @@ DROPOUT_KEYS = (
 
 @dataclass(frozen=True)
 class HuggingFaceEncoder:
-    """Pooled output of the encoder in `folder`, and a linear layer.
+    """Pretrained encoder in `folder`, followed by pooling and a linear layer.
 
-    `pooling` is the mean over all tokens except padding, or the output of the first token (`cls`).
-    `dropout` replaces the encoder's dropout rates and also applies before the linear layer. Texts
-    are truncated to `length` tokens; the two texts of a pair form one sequence.
+    folder    local Hugging Face folder of the encoder
+    dropout   dropout rate in all layers of the encoder and before the linear layer
+    pooling   "mean" is the mean output over all tokens except padding, "cls" is the output of the
+              first token
+    length    number of tokens to which texts are truncated
+
+    The two texts of a pair are encoded as one sequence.
     """
 
     folder: Annotated[str, Field(min_length=1)]
@@ -62,11 +66,11 @@ class HuggingFaceEncoder:
         check_settings(self)
 
     def tokens(self, texts: Iterable[TextRow]) -> HuggingFaceTokenizer:
-        """Return the tokenizer of the folder; the texts are not used."""
+        """Return the tokenizer of the folder; it is not learned from the texts."""
         return HuggingFaceTokenizer(self.folder, self.length)
 
     def build(self, shape: InputShape) -> Any:
-        """Return the pretrained encoder with a linear layer initialized from torch's random state."""
+        """Return the pretrained encoder with a new linear layer, initialized at random."""
         check_shape(self, shape)
         nn = torch_package().nn
         body = deepcopy(_load_body(self.folder, self.dropout, self.fingerprint()))
@@ -79,7 +83,10 @@ class HuggingFaceEncoder:
         return module
 
     def fingerprint(self) -> str:
-        """Return a hash of the pretrained weights and their config, which head-only training keeps."""
+        """Return a hash of the pretrained weights and their configuration.
+
+        It is saved with a model of which only the head was trained, to detect a changed encoder.
+        """
         folder = Path(self.folder)
         if not (folder / "config.json").is_file():
             raise invalid_folder_error(folder, MODEL_DESCRIPTION, "it has no config.json")
@@ -87,7 +94,10 @@ class HuggingFaceEncoder:
         return _hash_files(tuple((str(file), file.stat().st_mtime_ns) for file in files))
 
     def share_body(self, module: Any) -> None:
-        """Replace the module's body by one that all modules of this folder share, read-only."""
+        """Replace the body of a module by one that all models with this encoder share.
+
+        The shared body is frozen, and its last outputs are cached.
+        """
         module.body = _shared_body(self.folder, self.dropout, self.fingerprint())
 
 
@@ -102,7 +112,7 @@ def _logits(module: Any, numbers: Any, *, pad: int, pool: Callable[[Any, Any], A
 
 
 def _hidden_states(body: Any, inputs: dict[str, Any]) -> Any:
-    """Return the body's outputs; those of a shared body are cached for the other heads."""
+    """Return the body's outputs; cache those of a shared body for models with other heads."""
     known: deque[Any] | None = getattr(body, "cached_outputs", None)
     if known is None or torch_package().is_grad_enabled():
         return body(**inputs).last_hidden_state
@@ -142,7 +152,7 @@ def _shared_body(place: str, dropout: float, fingerprint: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
-    """Return the encoder without its pooler; cached, so callers must not modify it."""
+    """Return the encoder without its pooler; the result is cached, so do not modify it."""
     folder = Path(place)
     transformers = require("transformers", extra="hf", purpose="Opening a Hugging Face folder")
     local = {"local_files_only": True, "trust_remote_code": False}
@@ -156,7 +166,7 @@ def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
                 str(folder), config=config, use_safetensors=True, output_loading_info=True,
                 dtype=torch_package().float32, **local,
             )  # fmt: skip
-    except Exception as error:  # the reader's exceptions for broken files are not documented
+    except Exception as error:  # transformers does not document its exceptions for broken files
         reason = format_error(error, first_line=True)
         raise invalid_folder_error(folder, MODEL_DESCRIPTION, reason) from error
     missing = sorted(
@@ -170,7 +180,7 @@ def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
 
 
 def _check_length(module: Any, shape: InputShape, folder: str) -> None:
-    """Raise if a row of the given length fails; encoders name their maximum length differently."""
+    """Raise if the encoder fails on a text of `shape.size[0]` tokens, for example if too long."""
     torch = torch_package()
     length = shape.size[0]
     try:

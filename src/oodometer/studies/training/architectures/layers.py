@@ -1,7 +1,7 @@
 """Layers shared by several architectures.
 
-No layer works in place, so that torch.func can map networks over stacked weights. The exception is
-batch norm, which updates its running statistics.
+No layer changes a tensor in place, so that torch.func can evaluate a network with the weights of
+many models at once. The only exception is batch norm, which updates its running statistics.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from oodometer.core.optional_imports import torch_package
 
 
 def make_module(parts: Mapping[str, Any], run: Callable[[Any, Any], Any]) -> Any:
-    """Return a module of named parts; `run` maps the module and the inputs to the outputs."""
+    """Return a module with named submodules, whose forward pass is `run(module, inputs)`."""
     return _module_class()(parts, run)
 
 
 @cache
 def _module_class() -> Any:
-    # Defined lazily: torch is imported only when a network is built.
+    # The class is defined inside a function, so that torch is imported only to build a network.
     module: Any = torch_package().nn.Module
 
     class Wired(module):  # type: ignore[misc]
@@ -37,7 +37,10 @@ def _module_class() -> Any:
 
 
 def centering_layer() -> Any:
-    """Return a layer that maps [0, 1] to [−2, 2]; networks without norm layers train faster."""
+    """Return a layer that scales inputs from [0, 1] to [−2, 2].
+
+    With this layer, networks without normalization layers train faster.
+    """
     return make_module({}, _center)
 
 
@@ -48,13 +51,13 @@ def _center(_: Any, images: Any) -> Any:
 def conv_layers(
     channels: int, width: int, *, kernel: int = 3, stride: int = 1, batch_norm: bool
 ) -> list[Any]:
-    """Return a same-padded convolution, and a batch norm if `batch_norm`.
+    """Return a convolution with same padding, followed by batch norm if `batch_norm` is true.
 
-    Weights are initialized as in He et al. 2015: without norm layers, torch's default
-    initialization lets the signal vanish from layer to layer.
+    Weights are initialized as in He et al. 2015. With torch's default initialization, the signal of
+    a network without normalization layers becomes smaller from layer to layer.
     """
     nn = torch_package().nn
-    # Batch norm subtracts any bias.
+    # No bias before batch norm, because batch norm would subtract it.
     layer = nn.Conv2d(
         channels, width, kernel, stride=stride, padding=kernel // 2, bias=not batch_norm
     )
@@ -66,7 +69,7 @@ def conv_layers(
 
 
 def pooled_head(width: int, classes: int, *, dropout: float) -> list[Any]:
-    """Return mean pooling, dropout and a linear layer, whose inputs are the features."""
+    """Return the last layers of a network: mean pooling, dropout and a linear layer."""
     nn = torch_package().nn
     return [
         nn.AdaptiveAvgPool2d(1),

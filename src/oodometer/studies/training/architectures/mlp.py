@@ -1,4 +1,4 @@
-"""Multilayer perceptron; by default one hidden layer of 16 units, as the toys use it."""
+"""Multilayer perceptron; the default is one hidden layer of 16 units."""
 
 from __future__ import annotations
 

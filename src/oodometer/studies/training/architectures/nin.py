@@ -26,8 +26,9 @@ from oodometer.studies.training.architectures.layers import (
 class NiN:
     """Network in network: `depth` blocks of one 3×3 and two 1×1 convolutions of `width` channels.
 
-    All blocks but the first start with stride 2; dropout follows every block, then mean pooling and
-    a linear layer. The paper ends with a 1×1 convolution and mean pooling, which is equivalent.
+    In all blocks except the first, the 3×3 convolution has stride 2. Each block ends with dropout.
+    Mean pooling and a linear layer follow the last block. The paper ends with a 1×1 convolution and
+    mean pooling, which is equivalent.
 
     >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in NiN(4, depth=1).build(shape).parameters())  # 112 + 2·20 + 10
@@ -52,7 +53,7 @@ class NiN:
         check_sides(self, shape, self.depth - 1)
         before = [shape.size[0], *[self.width] * (self.depth - 1)]
         blocks = [self._block(channels, 2 if step else 1) for step, channels in enumerate(before)]
-        # The dropout of the last block precedes the linear layer already.
+        # The head needs no dropout, because the last block already ends with dropout.
         head = pooled_head(self.width, shape.classes, dropout=0.0)
         return torch_package().nn.Sequential(centering_layer(), *blocks, *head)
 

@@ -1,4 +1,4 @@
-"""Registry of architectures: the table below, and entry points `oodometer.architectures`."""
+"""Registry of the built-in architectures and of the entry points `oodometer.architectures`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MEMBERS: dict[str, type[Architecture]] = {
 
 
 def available() -> dict[str, type[Architecture]]:
-    """Return all architectures by name: built-in ones and those of installed packages.
+    """Return all architectures: the built-in ones and those of other installed packages.
 
     Returns
     -------
     dict of str to type
-        Architecture classes by name.
+        Classes of the architectures, keyed by name.
 
     Examples
     --------
@@ -44,33 +44,34 @@ def available() -> dict[str, type[Architecture]]:
 
 
 def get(name: str, settings: Mapping[str, Any]) -> Architecture:
-    """Return the architecture of a name with validated settings.
+    """Return the architecture with the given name and settings.
 
     Parameters
     ----------
     name : str
         Name of the architecture.
     settings : mapping
-        Settings by name; those left out keep their defaults.
+        Values of settings, keyed by name; missing settings have their default values.
 
     Returns
     -------
     Architecture
-        The frozen dataclass of the architecture.
+        The architecture with validated settings.
 
     Raises
     ------
     UnknownName
-        If there is no such architecture or setting.
+        If there is no architecture with this name, or no setting with one of the names.
     InputError
-        If a setting is missing, or is out of its range or of another type.
+        If a setting has a wrong type or is out of its range, or if a setting without a default is
+        missing.
 
     Examples
     --------
     >>> get("mlp", {"width": 32})
     MLP(width=32, depth=1, dropout=0.0)
     """
-    # Entry points are looked up only for other names: the look-up is slow.
+    # Entry points are searched only if the name is not built-in, because the search is slow.
     members = MEMBERS if name in MEMBERS else available()
     if name not in members:
         raise UnknownName("architecture", name, members)
@@ -79,7 +80,7 @@ def get(name: str, settings: Mapping[str, Any]) -> Architecture:
 
 
 def head_parameters(module: Any) -> set[str]:
-    """Return the names of the parameters of the head, the last linear layer.
+    """Return the names of the weights of the head, which is the last linear layer.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def head_parameters(module: Any) -> set[str]:
 
 
 def head_name(module: Any) -> str:
-    """Return the name of the head, the last linear layer.
+    """Return the name of the head, which is the last linear layer of a network.
 
     Parameters
     ----------

@@ -29,11 +29,13 @@ N_STAGES = 3
 
 @dataclass(frozen=True)
 class ResNet:
-    """Residual network: three stages of `depth` blocks with `width`, 2 and 4 times `width` channels.
+    """Residual network of three stages, each with `depth` blocks.
 
-    A block is ReLU(x + f(x)), where f is two 3×3 convolutions; the second and third stage start
-    with stride 2, where x passes through a 1×1 convolution. A depth of n is the paper's network of
-    6n + 2 layers. With `batch_norm = False` there is no normalization layer.
+    The blocks of the first stage have `width` channels; each later stage doubles this number. A
+    block computes ReLU(x + f(x)), where f consists of two 3×3 convolutions. The first block of the
+    second and third stage has stride 2, and its shortcut x passes through a 1×1 convolution. A
+    `depth` of n corresponds to the paper's network of 6n + 2 layers. If `batch_norm` is false, the
+    network has no normalization layers.
 
     >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in ResNet(2, batch_norm=False).build(shape).parameters())
@@ -71,7 +73,7 @@ class ResNet:
             nn.ReLU(),
             *self._conv_layers(width, width),
         )
-        # The shortcut is the identity where the number of channels stays the same.
+        # The shortcut is the identity if the number of channels does not change.
         kept = self._conv_layers(channels, width, kernel=1) if stride > 1 else []
         parts = {"change": change, "kept": nn.Sequential(*kept)}
         return make_module(parts, partial(_residual_forward, stride=stride))
@@ -85,7 +87,8 @@ class ResNet:
 
 
 def _residual_forward(block: Any, inputs: Any, *, stride: int) -> Any:
-    # Subsampling before a 1×1 convolution equals a convolution with stride 2, whose gradient writes
-    # out of bounds in torch 2.13 with fewer than 8 channels.
+    # Subsampling and then a 1×1 convolution is equivalent to a 1×1 convolution with stride 2. A
+    # stride of 2 is avoided, because its gradient writes out of bounds in torch 2.13 if there are
+    # fewer than 8 channels.
     kept = block.kept(inputs[..., ::stride, ::stride])
     return (kept + block.change(inputs)).relu()

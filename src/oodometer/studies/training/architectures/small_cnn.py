@@ -26,7 +26,7 @@ from oodometer.studies.training.architectures.layers import (
 class SmallCNN:
     """Fully convolutional network: `depth` 3×3 convolutions of `width` channels with ReLU.
 
-    All convolutions but the first have stride 2; mean pooling and a linear layer follow.
+    All convolutions except the first have stride 2. Mean pooling and a linear layer follow.
 
     >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in SmallCNN(4, depth=1).build(shape).parameters())

@@ -1,6 +1,7 @@
 """Convolutional network for texts (Kim, EMNLP 2014) and for pairs of texts.
 
-Padded positions are kept at zero, so the outputs do not depend on the length of the padding.
+The values at padded positions are zero in all layers, so the outputs do not depend on the amount of
+padding.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ INPUT_DROPOUT = 0.2
 
 @dataclass(frozen=True)
 class TextCNN:
-    """Text CNN: embeddings, `depth` convolutions of sizes 3, 4 and 5, max over time, an MLP.
+    """Text CNN: token embeddings, three stacks of convolutions, a maximum over time, and an MLP.
 
-    The two texts of a pair are encoded separately, and the MLP receives [a, b, a − b, a·b]. The
-    dropout rate of the embeddings is 0.2; `dropout` applies before each layer of the MLP.
-    `vocabulary` is the number of tokens to learn, `length` the maximum number of tokens per text.
+    width        number of channels of each convolution
+    depth        number of convolutions in each stack; the kernel sizes of the stacks are 3, 4 and 5
+    dropout      dropout rate before each layer of the MLP; the rate of the embeddings is always 0.2
+    embedding    dimension of the token embeddings
+    hidden       number of hidden units of the MLP
+    vocabulary   maximum number of tokens in the learned vocabulary
+    length       number of tokens to which texts are truncated
+
+    The two texts of a pair are encoded separately as a and b; the MLP receives [a, b, a − b, a·b].
     """
 
     width: PositiveInt = 256
@@ -89,12 +96,15 @@ def _classify_pairs(module: Any, tokens: Any) -> Any:
 
 
 def pair_features(first: Any, second: Any) -> Any:
-    """Return [a, b, a − b, a·b] of shape (n, 4d) for two arrays of shape (n, d)."""
+    """Return [a, b, a − b, a·b] of shape (n, 4d), given a and b of shape (n, d)."""
     return torch_package().cat([first, second, first - second, first * second], dim=1)
 
 
 def encode_texts(module: Any, tokens: Any) -> Any:
-    """Return the maxima over time for each text: (n, length) to (n, 3 · width)."""
+    """Map token ids of shape (n, length) to features of shape (n, 3 · width).
+
+    The features are the maxima of all channels over the positions of a text.
+    """
     mask = (tokens != PAD).unsqueeze(1)
     embedded = module.dropout(module.embedding(tokens)).transpose(1, 2)
     columns = [_run_convolutions(column, embedded, mask) for column in module.columns]
@@ -102,8 +112,9 @@ def encode_texts(module: Any, tokens: Any) -> Any:
 
 
 def _run_convolutions(column: Any, values: Any, mask: Any) -> Any:
-    """Apply convolutions and ReLU; outputs are ≥ 0, so a padded zero cannot change the maximum."""
+    """Apply one stack of convolutions with ReLU, and set outputs at padded positions to zero."""
     pad = torch_package().nn.functional.pad
+    # After ReLU, all outputs are nonnegative, so these zeros do not change the maximum over time.
     for layer in column:
         reach = layer.kernel_size[0] - 1
         values = layer(pad(values, (reach // 2, reach - reach // 2))).relu() * mask

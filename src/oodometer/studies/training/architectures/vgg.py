@@ -26,8 +26,9 @@ from oodometer.studies.training.architectures.layers import (
 class VGG:
     """VGG: `depth` stages of two 3×3 convolutions and 2×2 max pooling, then two linear layers.
 
-    The first stage has `width` channels, each later one twice as many as the one before; the hidden
-    layer is as wide as the last stage. Dropout applies before each of the two linear layers.
+    The first stage has `width` channels, and each later stage doubles the number of channels. The
+    number of hidden units between the two linear layers equals the number of channels of the last
+    stage. Dropout is applied before each linear layer.
 
     >>> shape = InputShape("images", classes=2, size=(3, 2, 2))
     >>> sum(part.numel() for part in VGG(4, depth=1).build(shape).parameters())
