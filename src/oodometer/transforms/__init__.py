@@ -1,8 +1,8 @@
 """Transforms: random changes of inputs that should preserve their class.
-
-To add a transform, write one file with a frozen dataclass in this package and add an instance to
-`MEMBERS` in `registry.py`. `oodometer.testing.check_transform` checks it; `docs/methods.md` lists
-all transforms. Other packages add theirs by an entry point of the group `oodometer.transforms`.
+ To add a transform, write a new file in this package with a frozen dataclass that derives from
+`Transform`, and add an instance of it to `MEMBERS` in `registry.py`. Test it with
+`oodometer.testing.check_transform`, and add it to the list of transforms in `docs/methods.md`.
+Other packages can register transforms by an entry point of the group `oodometer.transforms`.
 """
 
 from __future__ import annotations

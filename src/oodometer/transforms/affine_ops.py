@@ -1,8 +1,9 @@
-"""Affine operations on one image, uint8 (height, width) or (height, width, 3).
-
-The operations of RandAugment use the nearest pixel, as its authors did, and equal those of Pillow
-bit for bit. `shift_bilinear` and `crop_bilinear` interpolate, so that small shifts have an effect
-even at 8 × 8 pixels. Pixels from outside of the image are 0.
+"""Affine operations on one image: rotation, shear, translation and cropping.
+ An image is a uint8 array of shape (height, width) or (height, width, 3). The operations of
+RandAugment (`rotate`, `shear_*`, `translate_*`) use the nearest pixel, as its authors did, and
+their results equal those of Pillow bit for bit. `shift_bilinear` and `crop_bilinear` interpolate,
+so that small shifts have an effect even at 8 × 8 pixels. Where the result shows an area outside of
+the original image, pixels are 0.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FIXED_POINT_SCALE = 65536
 
 
 def rotate(image: Image, degrees: float) -> Image:
-    """Rotate counterclockwise about the centre."""
+    """Rotate the image counterclockwise about its center."""
     height, width = image.shape[:2]
     radians = math.radians(-degrees)
     cos = round(math.cos(radians), 15)
@@ -35,7 +36,7 @@ def rotate(image: Image, degrees: float) -> Image:
 
 
 def shear_x(image: Image, slope: float) -> Image:
-    """Shift every row left by its distance from the top times the slope."""
+    """Shift every row of pixels left by `slope` times its distance from the top."""
     height, width = image.shape[:2]
     coordinates = _pixel_grid(width, height).copy()
     coordinates[:, :, 0] += _source_coordinates(1, height, (1, slope, 0))
@@ -43,7 +44,7 @@ def shear_x(image: Image, slope: float) -> Image:
 
 
 def shear_y(image: Image, slope: float) -> Image:
-    """Shift every column up by its distance from the left times the slope."""
+    """Shift every column of pixels up by `slope` times its distance from the left."""
     height, width = image.shape[:2]
     coordinates = _pixel_grid(width, height).copy()
     coordinates[:, :, 1] += _source_coordinates(width, 1, (slope, 1, 0))
@@ -51,7 +52,7 @@ def shear_y(image: Image, slope: float) -> Image:
 
 
 def _source_coordinates(width: int, height: int, coefficients: tuple[float, float, float]) -> Ints:
-    """Return ⌊a x + b y + c⌋ at the centre of every pixel, (height, width)."""
+    """Return ⌊a x + b y + c⌋ at the center (x, y) of every pixel, as an array (height, width)."""
     a, b, c = coefficients
     across = np.arange(width, dtype=np.int32) * _to_fixed_point(a)
     down = np.arange(height, dtype=np.int32) * _to_fixed_point(b) + _to_fixed_point(
@@ -81,7 +82,7 @@ def _remap_nearest(image: Image, coordinates: Ints) -> Image:
 
 
 def translate_x(image: Image, fraction: float) -> Image:
-    """Shift left by a fraction of the width, rounded to whole pixels.
+    """Shift the image left by a fraction of its width, rounded to whole pixels.
 
     >>> translate_x(np.array([[1, 2, 3, 4]], dtype=np.uint8), 0.25)
     array([[2, 3, 4, 0]], dtype=uint8)
@@ -96,21 +97,24 @@ def translate_x(image: Image, fraction: float) -> Image:
 
 
 def translate_y(image: Image, fraction: float) -> Image:
-    """Shift up by a fraction of the height, rounded to whole pixels."""
+    """Shift the image up by a fraction of its height, rounded to whole pixels."""
     return translate_x(image.swapaxes(0, 1), fraction).swapaxes(0, 1)
 
 
 def shift_bilinear(image: Image, right: float, down: float) -> Image:
-    """Shift by fractions of a pixel with bilinear interpolation (OpenCV 4: 1/32 pixel)."""
+    """Shift the image by any number of pixels with bilinear interpolation.
+
+    OpenCV 4 rounds the shift to multiples of 1/32 pixel.
+    """
     matrix = np.array([[1, 0, -right], [0, 1, -down]], dtype=np.float64)
     return _warp_bilinear(image, matrix, opencv().BORDER_CONSTANT)
 
 
 def crop_bilinear(image: Image, left: float, width: float, top: float, height: float) -> Image:
-    """Crop a window, in pixels, and resize it to the image's size with bilinear interpolation.
+    """Crop a window and resize it to the image's size with bilinear interpolation.
 
-    A negative width flips the image. Windows are at most as large as the image, so no pixel is
-    skipped.
+    The window is given in pixels. A negative width flips the image. A window is never larger than
+    the image, so resizing never skips pixels.
     """
     x = width / image.shape[1]
     y = height / image.shape[0]

@@ -1,9 +1,9 @@
-"""Colour operations of RandAugment on one image (Cubuk et al., CVPRW 2020).
-
-The results equal those of Pillow bit for bit, and are computed faster. An image is uint8 (height,
-width) or (height, width, 3). Operations on single pixel values use a lookup table of 256 values.
-Enhancers interpolate between a base image (black, grey, blurred) at factor 0 and the image at
-factor 1, and extrapolate beyond.
+"""Color operations of RandAugment on one image (Cubuk et al., CVPRW 2020).
+ The results equal those of Pillow bit for bit, and are computed faster. An image is a uint8 array
+of shape (height, width) or (height, width, 3). Operations that change each pixel value on its own
+use a lookup table of 256 values. `color`, `contrast`, `brightness` and `sharpness` interpolate
+between a base image (gray, black or smoothed) at factor 0 and the original image at factor 1. At
+factors above 1, they extrapolate.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from oodometer.core.optional_imports import opencv
 Image = npt.NDArray[np.uint8]
 
 PIXEL_VALUES: Image = np.arange(256, dtype=np.uint8)
-# Luma of ITU-R 601 in multiples of 1/65536, plus 1/2 for rounding: 24 bits, exact in float32.
+# Weights of red, green and blue in the luma of ITU-R 601, as multiples of 1/65536, and 1/2 for
+# rounding. The products have at most 24 bits, so they are exact in float32.
 LUMA_WEIGHTS = np.array([[19595, 38470, 7471, 32768]]) / 65536
-# Mean over the 3 × 3 neighborhood with weight 5 at the centre.
+# Weighted mean of 3 × 3 pixels; the center has weight 5.
 SMOOTHING_KERNEL = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], dtype=np.float32) / 13
 
 
 def apply_lookup_table(image: Image, table: Image) -> Image:
-    """Map every value through a table of shape (256,), or (1, 256, 3) with one per channel."""
+    """Replace every pixel value by its entry in a lookup table.
+
+    The table has shape (256,), or (1, 256, 3) with one column per channel.
+    """
     result: Image = opencv().LUT(image, table)
     return result
 
@@ -42,7 +46,7 @@ def blend(base: Image | int, image: Image, factor: float) -> Image:
 
 
 def to_grayscale(image: Image) -> Image:
-    """Return the luma (299 R + 587 G + 114 B) / 1000 of a colour image, or a grey image unchanged.
+    """Return the luma (299 R + 587 G + 114 B) / 1000; gray images are returned unchanged.
 
     >>> to_grayscale(np.array([[[255, 0, 0], [0, 255, 0]]], dtype=np.uint8))
     array([[ 76, 150]], dtype=uint8)
@@ -54,14 +58,18 @@ def to_grayscale(image: Image) -> Image:
 
 
 def map_channels(image: Image, values: Array, *, unchanged: Bools) -> Image:
-    """Map each channel by its row of `values` (channels, 256), clipped to 0 … 255."""
+    """Replace the pixel values of each channel by the entries of its row in `values`.
+
+    `values` has shape (channels, 256) and is clipped to 0 … 255. `unchanged` marks channels that
+    keep their pixel values.
+    """
     tables: Image = values.clip(0, 255).astype(np.uint8)
     tables[unchanged] = PIXEL_VALUES
     return apply_lookup_table(image, tables[0] if image.ndim == 2 else tables.T[None].copy())
 
 
 def autocontrast(image: Image) -> Image:
-    """Stretch each channel so that its darkest value is 0 and its brightest 255."""
+    """Stretch each channel so that its darkest value becomes 0 and its brightest becomes 255."""
     cv = opencv()
     ends = np.array([cv.minMaxLoc(channel)[:2] for channel in cv.split(image)])
     low, high = ends[:, :1], ends[:, 1:]
@@ -78,7 +86,7 @@ def equalize(image: Image) -> Image:
     """
     channels = range(1 if image.ndim == 2 else image.shape[2])
     counts = [opencv().calcHist([image], [c], None, [256], [0, 256]) for c in channels]
-    # Counts are far below 2^53, so they and the integer parts of their ratios are exact as floats.
+    # Counts are far below 2^53, so counts and the integer parts of their ratios are exact floats.
     histogram = np.array(counts, dtype=np.float64).reshape(-1, 256)
     up_to = histogram.cumsum(axis=1)
     below = up_to - histogram
@@ -87,7 +95,7 @@ def equalize(image: Image) -> Image:
 
 
 def solarize(image: Image, threshold: float) -> Image:
-    """Invert the values at or above the threshold.
+    """Invert the pixel values at or above the threshold: v becomes 255 − v.
 
     >>> solarize(np.array([[10, 200]], dtype=np.uint8), 128)
     array([[10, 55]], dtype=uint8)
@@ -98,7 +106,9 @@ def solarize(image: Image, threshold: float) -> Image:
 
 
 def posterize(image: Image, bits: float) -> Image:
-    """Keep the upper `bits` bits of every value, rounded to a whole number of bits.
+    """Keep the upper `bits` bits of every pixel value and set the lower bits to 0.
+
+    `bits` is rounded to a whole number.
 
     >>> posterize(np.array([[15, 201]], dtype=np.uint8), 4)
     array([[  0, 192]], dtype=uint8)
@@ -107,7 +117,10 @@ def posterize(image: Image, bits: float) -> Image:
 
 
 def color(image: Image, factor: float) -> Image:
-    """Scale the saturation: 0 is grey, 1 the image. Grey images are not changed."""
+    """Scale the saturation: factor 0 gives a gray image, and factor 1 the image itself.
+
+    Gray images are not changed.
+    """
     if image.ndim == 2:
         return image
     cv = opencv()
@@ -115,14 +128,14 @@ def color(image: Image, factor: float) -> Image:
 
 
 def contrast(image: Image, factor: float) -> Image:
-    """Scale the contrast: 0 is the mean grey value, 1 the image."""
+    """Scale the contrast: factor 0 gives the mean gray value, and factor 1 the image itself."""
     gray = to_grayscale(image)
     mean = int(opencv().sumElems(gray)[0] / gray.size + 0.5)
     return apply_lookup_table(image, blend(mean, PIXEL_VALUES, factor))
 
 
 def brightness(image: Image, factor: float) -> Image:
-    """Scale the brightness: 0 is black, 1 the image.
+    """Scale the brightness: factor 0 gives a black image, and factor 1 the image itself.
 
     >>> brightness(np.array([[10, 200]], dtype=np.uint8), 1.5)
     array([[ 15, 255]], dtype=uint8)
@@ -131,7 +144,10 @@ def brightness(image: Image, factor: float) -> Image:
 
 
 def sharpness(image: Image, factor: float) -> Image:
-    """Scale the sharpness: 0 is smoothed, 1 the image. Border pixels are not changed."""
+    """Scale the sharpness: factor 0 gives a smoothed image, and factor 1 the image itself.
+
+    Pixels at the border are not changed.
+    """
     smooth = image.copy()
     smooth[1:-1, 1:-1] = opencv().filter2D(image, -1, SMOOTHING_KERNEL)[1:-1, 1:-1]
     return blend(smooth, image, factor)

@@ -1,6 +1,7 @@
-"""Transforms of images: shifts, erasing, crops and single operations (Ng et al., 2022).
+"""Transforms of images: translation, erasing, cropping, rotation, shear and color operations.
 
-Sizes are fractions of the image, so that a magnitude means the same at 8 × 8 and at 224 × 224.
+Sizes are fractions of the image's size, so that a magnitude has the same meaning at 8 × 8 and at
+224 × 224 pixels.
 """
 
 from __future__ import annotations
@@ -36,12 +37,18 @@ def require_images(inputs: Inputs, name: str) -> Image:
 
 
 def drop_gray_channel(images: Image) -> Image:
-    """Return grey images (n, height, width, 1) as a view (n, height, width)."""
+    """Return gray images of shape (n, height, width, 1) as a view of shape (n, height, width).
+
+    Other images are returned unchanged.
+    """
     return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
 
 
 def map_images(images: Image, function: Callable[..., Image], *amounts: Array) -> Image:
-    """Return a new array of function(image, amount, …), with one amount per image."""
+    """Return a new array with the result of `function` for each image.
+
+    The function receives the image and its entry of each array in `amounts`.
+    """
     changed = np.empty_like(images)
     sources = drop_gray_channel(images)
     targets = drop_gray_channel(changed)
@@ -52,16 +59,17 @@ def map_images(images: Image, function: Callable[..., Image], *amounts: Array) -
 
 
 def draw_signed_uniform(draws: RowStreams, magnitude: float) -> Floats:
-    """Draw one number per row, uniform in ± magnitude."""
+    """Draw one number per row, uniform between −magnitude and magnitude."""
     return magnitude * (2 * draws.uniforms(1)[:, 0] - 1)
 
 
 @dataclass(frozen=True)
 class Translate(Transform):
-    """Shift in x and y, each uniform in ± magnitude, a fraction of the size.
+    """Shift images horizontally and vertically by random fractions of their size.
 
-    Shifts are interpolated bilinearly, because at 8 × 8 pixels all shifts would round to 0. Pixels
-    from outside of the image are 0.
+    Each of the two shifts is uniform between −magnitude and magnitude. Bilinear interpolation is
+    used, because at 8 × 8 pixels the shifts would otherwise be rounded to 0. The area that is left
+    empty is filled with 0.
 
     Parameters
     ----------
@@ -99,11 +107,12 @@ class Translate(Transform):
 
 @dataclass(frozen=True)
 class Erase(Transform):
-    """Set a random rectangle to 0 (random erasing; Zhong et al., AAAI 2020).
+    """Set a random rectangle of each image to 0 (random erasing; Zhong et al., AAAI 2020).
 
-    The area is uniform in 2% … magnitude of the image; height over width is log-uniform in 1/3 …
-    10/3, limited by the image. Sides are rounded down to whole pixels; areas below one pixel erase
-    nothing.
+    The rectangle's area, as a fraction of the image, is uniform between 0.02 and the magnitude. Its
+    ratio of height to width is log-uniform between 1/3 and 10/3, as far as the image is large
+    enough. Width and height are rounded down to whole pixels. If the area is less than one pixel,
+    nothing is erased.
 
     Parameters
     ----------
@@ -138,7 +147,10 @@ class Erase(Transform):
         return erased
 
     def rectangles(self, size: tuple[int, ...], draws: RowStreams) -> Ints:
-        """Return top, left, height and width of each row's rectangle, for images of a size."""
+        """Return the top, left, height and width of one rectangle per image, in pixels.
+
+        `size` is the height and width of the images.
+        """
         tall, wide = size
         u = draws.uniforms(4)
         min_share = min(0.02, self.magnitude)
@@ -154,10 +166,11 @@ class Erase(Transform):
 
 @dataclass(frozen=True)
 class FlipCrop(Transform):
-    """Flip horizontally with probability 1/2, crop, and resize to the original size.
+    """Flip images horizontally with probability 1/2, crop them, and resize them to their old size.
 
-    The area of the crop is uniform in 1 − magnitude … 1; width over height is log-uniform in 3/4 …
-    4/3, limited by the image. The crop is resized with bilinear interpolation.
+    The crop's area, as a fraction of the image, is uniform between 1 − magnitude and 1. Its ratio
+    of width to height is log-uniform between 3/4 and 4/3, as far as the image is large enough. The
+    crop is resized with bilinear interpolation.
 
     Parameters
     ----------
@@ -192,7 +205,10 @@ class FlipCrop(Transform):
         return map_images(images, crop_bilinear, *self.windows(images.shape[1:3], draws).T)
 
     def windows(self, size: tuple[int, ...], draws: RowStreams) -> Floats:
-        """Return left, width, top and height of each row's window; a negative width flips."""
+        """Return the left, width, top and height of one window per image, in pixels.
+
+        A negative width means that the image is flipped; `left` is then the window's right edge.
+        """
         tall, wide = size
         u = draws.uniforms(5)
         area = tall * wide * (1 - self.magnitude * u[:, 0])
@@ -209,7 +225,7 @@ class FlipCrop(Transform):
 
 @dataclass(frozen=True)
 class Rotate(Transform):
-    """Rotate about the centre by an angle uniform in ± magnitude.
+    """Rotate images about their center by an angle uniform between −magnitude and magnitude.
 
     Parameters
     ----------
@@ -243,7 +259,9 @@ class Rotate(Transform):
 
 @dataclass(frozen=True)
 class Shear(Transform):
-    """Shear along x or y, each with probability 1/2, by a slope uniform in ± magnitude.
+    """Shear images along x or along y, each with probability 1/2.
+
+    The slope is uniform between −magnitude and magnitude.
 
     Parameters
     ----------
@@ -280,12 +298,12 @@ class Shear(Transform):
 
 @dataclass(frozen=True)
 class Brightness(Transform):
-    """Scale the brightness by a factor uniform in 1 ± magnitude.
+    """Scale the brightness by a factor uniform between 1 − magnitude and 1 + magnitude.
 
     Parameters
     ----------
     magnitude : float
-        Largest change of the factor, from 0 to 1.
+        Largest distance of the factor from 1, itself from 0 to 1.
 
     Examples
     --------
@@ -316,12 +334,12 @@ class Brightness(Transform):
 
 @dataclass(frozen=True)
 class Contrast(Transform):
-    """Scale the contrast by a factor uniform in 1 ± magnitude.
+    """Scale the contrast by a factor uniform between 1 − magnitude and 1 + magnitude.
 
     Parameters
     ----------
     magnitude : float
-        Largest change of the factor, from 0 to 1.
+        Largest distance of the factor from 1, itself from 0 to 1.
 
     Examples
     --------
@@ -352,12 +370,14 @@ class Contrast(Transform):
 
 @dataclass(frozen=True)
 class Color(Transform):
-    """Scale the saturation by a factor uniform in 1 ± magnitude; grey images are not changed.
+    """Scale the saturation by a factor uniform between 1 − magnitude and 1 + magnitude.
+
+    Gray images are not changed.
 
     Parameters
     ----------
     magnitude : float
-        Largest change of the factor, from 0 to 1.
+        Largest distance of the factor from 1, itself from 0 to 1.
 
     Examples
     --------

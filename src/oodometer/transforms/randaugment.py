@@ -1,4 +1,8 @@
-"""RandAugment: random operations drawn from fourteen (Cubuk et al., CVPRW 2020)."""
+"""RandAugment: one or several random operations, each drawn from fourteen (Cubuk et al., 2020).
+
+The paper is Cubuk et al., "RandAugment: Practical Automated Data Augmentation with a Reduced Search
+Space", CVPRW 2020.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +22,19 @@ from oodometer.transforms.color_ops import Image
 from oodometer.transforms.images import IMAGE_KINDS, drop_gray_channel, require_images
 from oodometer.transforms.magnitude import check_magnitude
 
-# Upper end of the published scale.
+# Largest magnitude on the scale of the paper.
 MAX_MAGNITUDE = 30.0
-# Images whose longer side has at least this many pixels get three operations, as ImageNet's do.
+# Images whose longer side has at least this many pixels get three operations in a row, as images of
+# ImageNet do in the paper.
 LARGE_IMAGE_PIXELS = 128
 
 
 class RandAugmentOperation(NamedTuple):
-    """Operation on one image by an amount, linear in the magnitude from `at_0` to `at_30`.
+    """Operation `change(image, amount)` on one image.
 
-    If `signed`, the sign of the deviation from `at_0` is random: brightness is in 0.1 … 1.9.
+    The amount depends linearly on the magnitude: it is `at_0` at magnitude 0 and `at_30` at
+    magnitude 30. If `signed` is True, the difference from `at_0` gets a random sign. The factor of
+    the brightness, for example, is between 0.1 and 1.9.
     """
 
     name: str
@@ -37,7 +44,8 @@ class RandAugmentOperation(NamedTuple):
     signed: bool
 
 
-# Amounts are degrees, slopes, fractions of the size, factors, bits and a threshold.
+# The amount is an angle in degrees for rotate, a slope for shear, a fraction of the size for
+# translate, a number of bits for posterize, a threshold for solarize, and a factor otherwise.
 OPERATIONS: tuple[RandAugmentOperation, ...] = (
     RandAugmentOperation("identity", lambda image, _: image, 0, 0, False),
     RandAugmentOperation(
@@ -60,14 +68,18 @@ OPERATIONS: tuple[RandAugmentOperation, ...] = (
 
 @dataclass(frozen=True)
 class RandAugment(Transform):
-    """Apply `n_ops` random operations, each with a strength uniform in 0 … magnitude.
+    """Apply `n_ops` random operations in a row to every image.
+
+    Each operation has its own strength, uniform between 0 and the magnitude.
 
     Parameters
     ----------
     magnitude : float
-        Largest strength, from 0 to 30. At 0 nothing is changed, not even by autocontrast.
+        Largest strength, from 0 to 30. At magnitude 0 images are not changed at all, although some
+        operations, such as autocontrast, have no strength.
     n_ops : int, optional
-        Number of operations. Default: 1 if the longer side has fewer than 128 pixels, else 3.
+        Number of operations. Default: 1 if the longer side of the images has fewer than 128
+        pixels, else 3.
 
     Examples
     --------
@@ -100,7 +112,8 @@ class RandAugment(Transform):
         rows = drop_gray_channel(changed)
         n_ops = self.n_ops or (1 if max(rows.shape[1:3]) < LARGE_IMAGE_PIXELS else 3)
         chosen, amounts = self.draw_operations(n_ops, draws)
-        # Rows are grouped by operation, which saves a quarter of the time (code stays in cache).
+        # Images with the same operation are processed together. This saves a quarter of the time,
+        # because the code of the operation stays in the CPU cache.
         for step in range(n_ops):
             for number, operation in enumerate(OPERATIONS):
                 index = np.flatnonzero(chosen[:, step] == number)
@@ -109,7 +122,7 @@ class RandAugment(Transform):
         return changed
 
     def draw_operations(self, n_ops: int, draws: RowStreams) -> tuple[Ints, Floats]:
-        """Draw the operations of each row and their amounts, both (n, n_ops)."""
+        """Draw the indices of each row's operations, and their amounts; both are (n, n_ops)."""
         which, strength, sign = np.moveaxis(draws.uniforms(3 * n_ops).reshape(-1, n_ops, 3), 2, 0)
         chosen = (which * len(OPERATIONS)).astype(np.int64)
         start, reach, signs = np.array([(o.at_0, o.at_30 - o.at_0, o.signed) for o in OPERATIONS]).T

@@ -1,4 +1,4 @@
-"""Registry of transforms: the list of members, `available()` and `get()`."""
+"""Registry of transforms: the built-in transforms, `available()` and `get()`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ MEMBERS: tuple[Transform, ...] = (
     MarginalSwap(),
     Sphere(),
 )
-# Default transform of each kind of inputs.
+# Name of the default transform for each kind of inputs.
 DEFAULT_TRANSFORMS: dict[InputKind, str] = {
     "images": "randaugment",
     "text": "ssmba",
@@ -74,12 +74,13 @@ DEFAULT_TRANSFORMS: dict[InputKind, str] = {
     "vectors": "gaussian",
     "table": "marginal_swap",
 }
-# Measures are named after their transform, as NI-RandAug is; MS is the earlier name of NI.
+# Measures are named after their transform: NI-RandAug is neighborhood invariance (NI) under
+# RandAugment. MS is an earlier name of NI.
 _MEASURE_PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
 
 
 def available() -> tuple[Transform, ...]:
-    """Return all transforms, including those of installed packages.
+    """Return all transforms, including those that other installed packages register.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def available() -> tuple[Transform, ...]:
 
 
 def available_for_kind(kind: InputKind) -> tuple[Transform, ...]:
-    """Return the transforms that apply to a kind of inputs.
+    """Return the transforms that can be applied to a kind of inputs.
 
     Parameters
     ----------
@@ -123,7 +124,8 @@ def get(name: str) -> Transform:
     Parameters
     ----------
     name : str
-        Such as ``"translate"`` or ``"NI-Translate"``; case does not matter.
+        Name of a transform such as ``"translate"``, or of a measure such as ``"NI-Translate"``.
+        Upper and lower case are not distinguished.
 
     Returns
     -------
@@ -133,7 +135,7 @@ def get(name: str) -> Transform:
     Raises
     ------
     UnknownName
-        If there is no such transform.
+        If there is no transform with this name.
 
     Examples
     --------

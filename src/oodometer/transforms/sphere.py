@@ -1,8 +1,9 @@
-"""Random step on the hypersphere (Ng et al., TMLR 2023, section 5.1).
+"""Random step of a vector x on its sphere, the vectors with the same norm (Ng et al., TMLR 2023).
 
-The distance is r · U^(1/(d − 1)), U uniform: to first order in r, the new points are uniform in the
-ball of radius r around x in the tangent space, which has d − 1 dimensions. A uniform distance would
-concentrate them around x, especially in high dimensions.
+Section 5.1 of the paper describes the step. Its distance is r · U^(1/(d − 1)), where U is uniform
+between 0 and 1. For small r, the new points are therefore almost uniform in a ball of radius r
+around x in the tangent space, which has d − 1 dimensions. If the distance itself were uniform, the
+points would be concentrated around x, especially in high dimensions.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from oodometer.transforms.magnitude import check_magnitude
 
 @dataclass(frozen=True)
 class Sphere(Transform):
-    """Move a vector on its sphere by a Euclidean distance of at most r, the magnitude.
+    """Move each vector x to a random vector with the same norm, at a distance of at most r.
 
-    x' = x cos θ + ‖x‖ t sin θ, with t uniform among the unit vectors orthogonal to x. Vectors of
-    norm 0 or dimension 1 are not changed; with r above 2‖x‖ the opposite point is reached.
+    The new vector is x' = x cos θ + ‖x‖ t sin θ, where t is uniform among the unit vectors
+    orthogonal to x. Vectors of norm 0 or dimension 1 are not changed. No vector on the sphere is
+    farther from x than −x, at the distance 2‖x‖; a larger r is treated as 2‖x‖.
 
     Parameters
     ----------
     magnitude : float
-        Largest distance r, at least 0.
+        Largest Euclidean distance r between x and x', at least 0.
 
     Examples
     --------
@@ -73,7 +75,7 @@ def _rotate_rows(rows: Floats, max_distance: float, draws: RowStreams) -> Floats
     tangents = standard_normals(draws.substream("direction"), d)
     tangents -= (tangents * units).sum(axis=1, keepdims=True) * units
     tangents /= _row_norms(tangents)
-    # Chord length in units of the radius; half of it is the sine of half the angle.
+    # The chord is the distance between x and x' divided by ‖x‖. Half of it is sin(θ / 2).
     chords = np.minimum(max_distance / lengths, 2.0) * draws.uniforms(1) ** (1 / (d - 1))
     cosines = 1 - chords**2 / 2
     sines = chords * np.sqrt(1 - chords**2 / 4)
@@ -82,7 +84,7 @@ def _rotate_rows(rows: Floats, max_distance: float, draws: RowStreams) -> Floats
 
 
 def _row_norms(rows: Floats) -> Floats:
-    """Return Euclidean norms (n, 1), without overflow of the squares."""
+    """Return the Euclidean norms (n, 1); rows are scaled first, so that squares do not overflow."""
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled = rows / np.where(largest > 0, largest, 1.0)
     norms: Floats = largest * np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))

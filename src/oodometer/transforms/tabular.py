@@ -1,4 +1,4 @@
-"""Transforms of vectors and table rows: Gaussian noise, and values swapped from other rows."""
+"""Transforms of vectors and table rows: Gaussian noise, and replacement by values of other rows."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams, standard_normals
 from oodometer.transforms.magnitude import check_magnitude
 
-# Rows kept by MarginalSwap as donors of values.
+# Maximum number of rows that MarginalSwap keeps to take values from.
 MAX_DONOR_ROWS = 10_000
 
 
 @dataclass(frozen=True)
 class Gaussian(Transform):
-    """Add normal noise of `magnitude` standard deviations of the column to every number.
+    """Add normal noise to every number.
 
-    The standard deviations are learned. Integers stay integers of their type; texts, categories and
-    booleans are not changed.
+    The standard deviation of the noise is `magnitude` times the standard deviation of the column,
+    which `learn` computes. Integers are rounded and keep their type. Texts, categories and booleans
+    are not changed.
 
     Parameters
     ----------
     magnitude : float
-        Standard deviation of the noise, relative to the column's, at least 0.
+        Standard deviation of the noise as a multiple of the column's standard deviation, at least
+        0.
     spread : array or dict, optional
-        Standard deviation of each column; set by `learn`.
+        Standard deviation of each column. `learn` sets it.
 
     Examples
     --------
@@ -103,17 +105,18 @@ class Gaussian(Transform):
 
 @dataclass(frozen=True)
 class MarginalSwap(Transform):
-    """Replace values by those of other rows in the same column.
+    """Replace some values of each row by values of other rows in the same column.
 
-    For each row, the number of columns is drawn uniformly from 1 … max(1, ⌊magnitude · d⌋), then
-    the columns. Each value comes from a different donor row, drawn from at most 10,000 learned rows.
+    For each row, the number of columns to change is drawn uniformly from 1 … max(1, ⌊magnitude ·
+    d⌋), where d is the number of columns. Then the columns are drawn. For each of them, a donor row
+    is drawn independently from at most 10,000 learned rows, and its value is used.
 
     Parameters
     ----------
     magnitude : float
         Largest fraction of columns to replace, from 0 to 1.
     donors : array or table, optional
-        Rows to take values from; set by `learn`.
+        Donor rows, from which values are taken. `learn` sets them.
 
     Examples
     --------
@@ -135,7 +138,7 @@ class MarginalSwap(Transform):
         check_magnitude(self, 1)
 
     def learn(self, inputs: Inputs) -> MarginalSwap:
-        """Return this transform with donor rows, chosen by content, whatever the order of rows."""
+        """Return this transform with donor rows; their choice does not depend on the row order."""
         _check_learnable(self, inputs)
         chosen = np.argsort(splitmix64(hash_rows(inputs)), kind="stable")[:MAX_DONOR_ROWS]
         return replace(self, donors=take(inputs, chosen))
@@ -175,7 +178,7 @@ class MarginalSwap(Transform):
 def draw_swaps(
     draws: RowStreams, n_columns: int, n_donors: int, magnitude: float
 ) -> tuple[Bools, Ints]:
-    """Draw which of d columns each row swaps (n, d), and the donor row of each (n, d)."""
+    """Return which values to replace, (n, d), and the donor row of each value, (n, d)."""
     uniforms = draws.uniforms(1 + 2 * n_columns)
     max_count = max(1, math.floor(magnitude * n_columns + 1e-9))
     counts = (uniforms[:, 0] * max_count).astype(np.int64)
@@ -185,7 +188,7 @@ def draw_swaps(
 
 
 def _concat_with_donors(column: Any, donors: Any, name: str) -> Any:
-    """Concatenate a column and its donors, cast to the column's type."""
+    """Concatenate a column and the donors' values, which are cast to the column's type."""
     import pyarrow as pa
 
     try:
@@ -199,17 +202,18 @@ def _concat_with_donors(column: Any, donors: Any, name: str) -> Any:
 
 
 def _standard_deviation(values: Array) -> Floats:
-    """Return the standard deviation over rows; sorted, so that their order changes no bit."""
+    """Return the standard deviation of each column; sorting makes it independent of row order."""
     return np.asarray(np.sort(values.astype(np.float64), axis=0).std(axis=0))
 
 
 def _add_noise(values: Array, noise: Floats) -> Array:
-    """Add noise to numbers of any type; integers are rounded and clipped to their range."""
+    """Add noise to numbers of any type; integers are rounded and clipped to their type's range."""
     if values.dtype.kind == "f":
         return (values + noise).astype(values.dtype)
     steps = np.rint(noise)
     bounds = np.iinfo(values.dtype)
-    # The largest 64-bit integer is not a float64; the next float below it is safe to convert.
+    # The largest 64-bit integer cannot be represented as float64. The next lower float can be
+    # converted back without overflow.
     high = np.nextafter(float(bounds.max), 0) if bounds.bits == 64 else float(bounds.max)
     moved = np.clip(values.astype(np.float64) + steps, float(bounds.min), high)
     return np.where(steps == 0, values, moved.astype(values.dtype))

@@ -1,8 +1,7 @@
 """Gaussian, defocus, motion and zoom blur (after Hendrycks & Dietterich, ICLR 2019).
-
-A blur is the mean of shifted copies of the image with bilinear interpolation, so that a blur of
-less than a pixel has an effect too, as on small images. Sizes are fractions of the shorter side.
-Beyond its edges, the image is mirrored.
+ A blur is the mean of shifted copies of the image. Shifts use bilinear interpolation, so that a
+blur of less than a pixel, which is common on small images, also has an effect. Sizes are fractions
+of the shorter side. Beyond its edges, the image is continued by its mirror image.
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ from oodometer.core.optional_imports import opencv
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.corruptions.noise import Images, map_images
 
-# Sampling points of a disk or line per pixel; more change no kernel by 0.001.
+# Number of sampling points of a disk or line per pixel. More points change no entry of a kernel by
+# 0.001.
 POINTS_PER_PIXEL = 8
-# Limit on the number of enlargements; without it, an image of thousands of pixels takes a minute.
+# Maximum number of enlarged copies of which a zoom blur is the mean. Without this limit, an image
+# with sides of thousands of pixels takes a minute.
 MAX_ZOOM_STEPS = 128
-# Least number of sampling points across a disk.
+# Minimum number of sampling points along the diameter of a disk.
 MIN_DISK_POINTS = 128
 
 
@@ -43,13 +44,13 @@ def gaussian(images: Images, share: float) -> Images:
 
 
 def defocus(images: Images, share: float) -> Images:
-    """Spread every point over a disk with a radius of `share` times the shorter side."""
+    """Spread every pixel over a disk with a radius of `share` times the shorter side."""
     kernel = disk_kernel(share * shorter_side(images))
     return map_images(images, lambda image: filter_image(image, kernel))
 
 
 def motion(images: Images, share: float, draws: RowStreams) -> Images:
-    """Blur along a line of `share` times the shorter side, at a random angle."""
+    """Blur along a line at a random angle; its length is `share` times the shorter side."""
     length = share * shorter_side(images)
     angles = math.pi * draws.uniforms(1)[:, 0]
     kernels = (line_kernel(length, angle) for angle in angles.tolist())
@@ -57,8 +58,9 @@ def motion(images: Images, share: float, draws: RowStreams) -> Images:
 
 
 def zoom(images: Images, share: float) -> Images:
-    """Return the mean of enlargements by factors from 1 to 1 + share."""
-    # At the edges, a step shifts by at most half a pixel, except in images that reach the limit.
+    """Return the mean of copies enlarged by factors from 1 to 1 + share."""
+    # From one copy to the next, pixels at the edges move by at most half a pixel, unless the number
+    # of copies is limited by MAX_ZOOM_STEPS.
     steps = min(2 + math.ceil(share * max(images.shape[1:3])), MAX_ZOOM_STEPS)
     factors = np.linspace(1, 1 + share, steps).tolist()
 
@@ -71,7 +73,7 @@ def zoom(images: Images, share: float) -> Images:
 
 
 def enlarge(image: Floats, factor: float) -> Floats:
-    """Enlarge an image about its centre and crop it to its size, with bilinear interpolation."""
+    """Enlarge an image about its center by bilinear interpolation, and crop it to its old size."""
     cv = opencv()
     height, width = image.shape[:2]
     x, y = ((size - 1) / 2 * (1 - 1 / factor) for size in (width, height))
@@ -84,7 +86,7 @@ def enlarge(image: Floats, factor: float) -> Floats:
 
 
 def filter_image(image: Array, kernel: Floats) -> Floats:
-    """Correlate an image with a kernel, without rounding."""
+    """Return the correlation of an image with a kernel as floats, without rounding."""
     cv = opencv()
     result: Floats = cv.filter2D(image, cv.CV_32F, kernel, borderType=cv.BORDER_REFLECT)
     return result
@@ -92,10 +94,11 @@ def filter_image(image: Array, kernel: Floats) -> Floats:
 
 @lru_cache(maxsize=32)
 def gaussian_kernel(deviation: float) -> Floats:
-    """Return the weights E max(0, 1 − |j − X|) of the pixels j, with X ~ N(0, deviation²).
+    """Return the kernel of a Gaussian blur along one axis.
 
-    They equal G(j + 1) − 2 G(j) + G(j − 1) with G(x) = E max(0, x − X). The kernel ends at four
-    standard deviations.
+    The weight of pixel j is E max(0, 1 − |j − X|), where X ~ N(0, deviation²). It is computed as
+    G(j + 1) − 2 G(j) + G(j − 1), where G(x) = E max(0, x − X). The kernel ends at four standard
+    deviations.
     """
     reach = math.ceil(4 * deviation) + 1
     above = [_mean_positive_part(j / deviation) * deviation for j in range(-reach - 1, reach + 2)]
@@ -112,7 +115,7 @@ def _mean_positive_part(x: float) -> float:
 
 @lru_cache(maxsize=32)
 def disk_kernel(radius: float) -> Floats:
-    """Return the kernel of a disk."""
+    """Return the kernel that takes the mean over a disk with a radius in pixels."""
     across = max(MIN_DISK_POINTS, POINTS_PER_PIXEL * math.ceil(2 * radius))
     axis = radius * ((np.arange(across) + 0.5) * 2 / across - 1)
     points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -120,14 +123,19 @@ def disk_kernel(radius: float) -> Floats:
 
 
 def line_kernel(length: float, angle: float) -> Floats:
-    """Return the kernel of a line through the centre, at an angle in radians."""
+    """Return the kernel that takes the mean over a line through the center.
+
+    The length is in pixels, the angle in radians.
+    """
     count = POINTS_PER_PIXEL * math.ceil(length)
     offsets = length * ((np.arange(count) + 0.5) / count - 0.5)
     return bilinear_kernel(np.outer(offsets, [math.cos(angle), math.sin(angle)]))
 
 
 def bilinear_kernel(points: Floats) -> Floats:
-    """Return the pixel weights of the mean of bilinear samples at points (m, 2), x and y.
+    """Return the kernel that takes the mean of bilinear samples at several points.
+
+    `points` has shape (m, 2) and contains x and y relative to the center.
 
     >>> bilinear_kernel(np.array([[0.25, 0.0]]))[1]
     array([0.  , 0.75, 0.25], dtype=float32)

@@ -15,29 +15,33 @@ from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.corruptions.blur import shorter_side
 from oodometer.transforms.corruptions.noise import Images, map_images, smooth_noise, to_uint8
 
-# Cells of smooth noise per shorter side.
+# Number of cells of smooth noise along the shorter side.
 ELASTIC_CELLS = 6
-# JPEG gets no coarser beyond this side: the lowest qualities are too few to separate severities.
+# Images with a larger shorter side are compressed as if it had this many pixels. There are too few
+# low JPEG qualities to distinguish the severities otherwise.
 MAX_JPEG_SIDE_PIXELS = 224
 
 
 def contrast(images: Images, factor: float) -> Images:
-    """Return mean + factor · (x − mean), with the mean of the image's channel.
+    """Return mean + factor · (x − mean) for every pixel value x.
+
+    The mean is taken over the image's channel.
 
     >>> contrast(np.array([[[0, 100, 200]]], dtype=np.uint8), 0.5)
     array([[[ 50, 100, 150]]], dtype=uint8)
     """
-    # Sums of integers are exact in any order.
+    # Integers are summed, because their sum is exact and does not depend on the order.
     sums = images.sum(axis=(1, 2), keepdims=True, dtype=np.int64)
     means = sums / (images.shape[1] * images.shape[2])
     return to_uint8(means + factor * (images - means))
 
 
 def pixelate(images: Images, share: float) -> Images:
-    """Replace blocks by their mean.
+    """Replace each block of pixels by its mean.
 
-    The side b of a block is at least one pixel: b² = 1 + (share · side)². The image is filled with
-    as many whole blocks as fit, so that at 8 × 8 pixels all severities are alike.
+    The side b of a block follows from b² = 1 + (share · s)², where s is the shorter side of the
+    image, so b is at least one pixel. The image is then divided into whole blocks of about this
+    size. At 8 × 8 pixels, this gives the same blocks for all severities.
     """
     cv = opencv()
     block = math.hypot(1, share * shorter_side(images))
@@ -59,18 +63,19 @@ def _block_indices(size: int, n_blocks: int) -> Ints:
 
 
 def jpeg(images: Images, percent: float) -> Images:
-    """Compress as JPEG and decompress.
+    """Compress images as JPEG and decompress them.
 
-    JPEG blocks have eight pixels at any image size, so one quality harms small images more.
-    Therefore the quantization steps, in percent of the standard ones, are `percent` per pixel of
-    the shorter side.
+    JPEG blocks are eight pixels wide at any image size, so the same quality harms small images more
+    than large ones. Therefore the quantization steps grow with the image: they are `percent` times
+    the shorter side in pixels, in percent of the standard steps.
     """
     cv = opencv()
     steps = percent * min(shorter_side(images), MAX_JPEG_SIDE_PIXELS)
     settings = [cv.IMWRITE_JPEG_QUALITY, jpeg_quality(steps)]
 
     def recompress(image: Images) -> Images:
-        # OpenCV expects blue first; the order matters because JPEG preserves blue worst.
+        # OpenCV expects the channels in the order blue, green, red. The order matters, because JPEG
+        # preserves blue worst.
         _, encoded = cv.imencode(".jpg", image[..., ::-1] if image.ndim == 3 else image, settings)
         decoded: Images = cv.imdecode(encoded, cv.IMREAD_UNCHANGED)
         return decoded[..., ::-1] if image.ndim == 3 else decoded
@@ -79,7 +84,9 @@ def jpeg(images: Images, percent: float) -> Images:
 
 
 def jpeg_quality(step_percent: float) -> int:
-    """Return the quality (1 … 100) for quantization steps of a percentage of the standard ones.
+    """Return the JPEG quality (1 … 100) that has quantization steps of a given size.
+
+    The size is given in percent of the standard steps.
 
     >>> [jpeg_quality(steps) for steps in (0, 20, 100, 200, 9_000)]
     [100, 90, 50, 25, 1]
@@ -88,7 +95,10 @@ def jpeg_quality(step_percent: float) -> int:
 
 
 def elastic(images: Images, share: float, draws: RowStreams) -> Images:
-    """Displace pixels smoothly by up to `share` of the shorter side in x and y."""
+    """Displace pixels by a smooth random field.
+
+    The displacement in x and in y is at most `share` times the shorter side.
+    """
     cv = opencv()
     height, width = shape = images.shape[1:3]
     reach = share * shorter_side(images)

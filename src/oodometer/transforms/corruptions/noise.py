@@ -1,7 +1,8 @@
-"""Gaussian, shot, impulse and speckle noise, and smooth noise for clouds.
+"""Gaussian, shot, impulse and speckle noise (after Hendrycks & Dietterich, ICLR 2019).
 
-After Hendrycks & Dietterich, ICLR 2019. Images are uint8 (n, height, width) or (n, height, width,
-3). The noise of a row comes from the row's own random stream, the same at every severity.
+`smooth_noise` is used for clouds and displacements. Images are uint8 arrays of shape
+(n, height, width) or (n, height, width, 3). The noise of a row comes from the row's own random
+stream, which is the same at every severity.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Images = npt.NDArray[np.uint8]
 
 
 def to_uint8(values: Array) -> Images:
-    """Round to the nearest integers in 0 … 255.
+    """Round values to the nearest integers from 0 to 255.
 
     >>> to_uint8(np.array([-3.0, 1.6, 270.0]))
     array([  0,   2, 255], dtype=uint8)
@@ -33,7 +34,10 @@ def to_uint8(values: Array) -> Images:
 def map_images(
     images: Images, function: Callable[..., Array], *per_image_args: Iterable[Any]
 ) -> Images:
-    """Return a new array of function(image, argument, …), rounded, with arguments per image."""
+    """Return a new array with the rounded result of `function` for each image.
+
+    The function receives the image and its item of each iterable in `per_image_args`.
+    """
     changed = np.empty_like(images)
     for row, image, *parts in zip(changed, images, *per_image_args, strict=True):
         row[...] = to_uint8(function(image, *parts))
@@ -41,7 +45,7 @@ def map_images(
 
 
 def gaussian(images: Images, deviation: float, draws: RowStreams) -> Images:
-    """Return x + 255 · deviation · N(0, 1), independent for every value."""
+    """Return x + 255 · deviation · N(0, 1), with independent noise for every pixel value x."""
 
     def add_noise(image: Images, rng: np.random.Generator) -> Array:
         return image + 255 * deviation * rng.standard_normal(image.shape, dtype=np.float32)
@@ -50,7 +54,7 @@ def gaussian(images: Images, deviation: float, draws: RowStreams) -> Images:
 
 
 def speckle(images: Images, deviation: float, draws: RowStreams) -> Images:
-    """Return x + x · deviation · N(0, 1), which leaves black unchanged."""
+    """Return x + x · deviation · N(0, 1) for every pixel value x; black pixels are not changed."""
 
     def add_noise(image: Images, rng: np.random.Generator) -> Array:
         return image + image * (deviation * rng.standard_normal(image.shape, dtype=np.float32))
@@ -59,9 +63,10 @@ def speckle(images: Images, deviation: float, draws: RowStreams) -> Images:
 
 
 def shot(images: Images, photons: float, draws: RowStreams) -> Images:
-    """Return Poisson(photons · x / 255) · 255 / photons, which has variance 255 x / photons.
+    """Return Poisson(photons · x / 255) · 255 / photons for every pixel value x.
 
-    `photons` is the mean number of photons on a white pixel.
+    `photons` is the mean number of photons on a white pixel. The result has mean x and variance
+    255 x / photons.
     """
     # Mean number of photons for each of the 256 pixel values.
     means = np.arange(256) * (photons / 255)
@@ -73,7 +78,10 @@ def shot(images: Images, photons: float, draws: RowStreams) -> Images:
 
 
 def impulse(images: Images, share: float, draws: RowStreams) -> Images:
-    """Set a fraction of the values to 0 or 255 with equal probability (salt and pepper)."""
+    """Set a fraction of the values to 0 or 255, each with equal probability (salt and pepper).
+
+    `share` is the expected fraction.
+    """
 
     def add_noise(image: Images, rng: np.random.Generator) -> Array:
         u = rng.random(image.shape, dtype=np.float32)
@@ -83,9 +91,11 @@ def impulse(images: Images, share: float, draws: RowStreams) -> Images:
 
 
 def smooth_noise(draws: RowStreams, shape: tuple[int, ...], *, cells: int) -> Floats:
-    """Return smooth noise in 0 … 1, (n, height, width), with `cells` cells per shorter side.
+    """Return smooth noise from 0 to 1, of shape (n, height, width).
 
-    The values at the corners of the cells are uniform, interpolated by 3 t² − 2 t³ in between.
+    The image is divided into cells, with `cells` cells along its shorter side. The values at the
+    corners of the cells are random and uniform. Between the corners, they are interpolated by
+    3 t² − 2 t³.
     """
     side = min(shape)
     counts = [max(round(cells * size / side), 1) for size in shape]
@@ -95,8 +105,8 @@ def smooth_noise(draws: RowStreams, shape: tuple[int, ...], *, cells: int) -> Fl
 
 
 def _interpolate(knots: Floats, size: int) -> Floats:
-    """Interpolate (n, knots, m) along the middle axis, at the centres of `size` pixels."""
-    # No matrix product: its rounding may depend on the batch size and on the CPU.
+    """Interpolate knots (n, n_knots, m) along the middle axis, at the centers of `size` pixels."""
+    # A matrix product is avoided, because its rounding may depend on the batch size and the CPU.
     position = (np.arange(size, dtype=np.float32) + 0.5) * ((knots.shape[1] - 1) / size)
     first: Ints = position.astype(np.int64)
     t = (position - first)[:, None].astype(np.float32)

@@ -1,8 +1,9 @@
 """Common corruptions of images at five severities (Hendrycks & Dietterich, ICLR 2019).
 
-Reimplemented from the paper's description, so error rates differ from those on the published sets.
-Sizes are fractions of the image's shorter side, so that a severity means the same at 32 × 32 and at
-224 × 224 pixels; noise is independent per pixel and harms small images more.
+The corruptions are implemented from the paper's description, so error rates differ from those on
+the published corrupted datasets. Sizes are fractions of the image's shorter side, so that a
+severity has the same meaning at 32 × 32 and at 224 × 224 pixels. Noise, however, is independent per
+pixel and harms small images more than large ones.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ DeterministicCorruption = Callable[[Images, float], Images]
 
 
 class CorruptionDefinition(NamedTuple):
-    """Definition of a corruption: its function and the amount of each severity.
+    """Definition of a corruption: its function and the amount for each severity.
 
     Parameters
     ----------
     group : {"noise", "blur", "weather", "digital"}
         Group of the corruption.
     function : callable
-        Function of images, an amount, and random streams.
+        Function that takes images, an amount and random streams, and returns corrupted images.
     amounts : tuple of five float
-        Amount of each severity, in the corruption's own unit.
+        Amount for each severity, in the corruption's own unit.
     """
 
     group: str
@@ -52,18 +53,20 @@ def _ignore_draws(function: DeterministicCorruption) -> RandomCorruption:
     return lambda images, amount, _: function(images, amount)
 
 
-# Severity 3 is about as strong as the published one, and between those of the published sets of 32
-# and 224 pixels where these differ. At 5, people still recognize most images.
+# Severity 3 is about as strong as in the published datasets. Where the datasets of 32 and of 224
+# pixels differ in strength, it is between the two. At severity 5, people still recognize most
+# images.
 CORRUPTIONS: dict[str, CorruptionDefinition] = {
-    # Standard deviation, as a fraction of the range of values.
+    # The amount is the standard deviation as a fraction of the range of pixel values.
     "gaussian_noise": CorruptionDefinition("noise", noise.gaussian, (0.04, 0.07, 0.11, 0.15, 0.20)),
-    # Photons on a white pixel.
+    # The amount is the mean number of photons on a white pixel.
     "shot_noise": CorruptionDefinition("noise", noise.shot, (180, 80, 35, 20, 12)),
-    # Fraction of the values.
+    # The amount is the fraction of values that are replaced.
     "impulse_noise": CorruptionDefinition("noise", noise.impulse, (0.015, 0.03, 0.05, 0.085, 0.14)),
-    # Standard deviation, as a fraction of the value.
+    # The amount is the standard deviation as a fraction of the pixel value.
     "speckle_noise": CorruptionDefinition("noise", noise.speckle, (0.09, 0.14, 0.20, 0.27, 0.36)),
-    # Standard deviation, radius and length as fractions of the side; largest enlargement minus 1.
+    # The amounts of the first three blurs are the standard deviation, the radius and the length, as
+    # fractions of the shorter side. The amount of zoom blur is the largest enlargement minus 1.
     "gaussian_blur": CorruptionDefinition(
         "blur", _ignore_draws(blur.gaussian), (0.008, 0.012, 0.017, 0.023, 0.031)
     ),
@@ -74,26 +77,29 @@ CORRUPTIONS: dict[str, CorruptionDefinition] = {
     "zoom_blur": CorruptionDefinition(
         "blur", _ignore_draws(blur.zoom), (0.06, 0.10, 0.14, 0.19, 0.25)
     ),
-    # Largest opacity.
+    # The amount of fog and frost is the largest opacity.
     "fog": CorruptionDefinition("weather", weather.fog, (0.30, 0.42, 0.55, 0.68, 0.80)),
     "frost": CorruptionDefinition("weather", weather.frost, (0.30, 0.42, 0.55, 0.68, 0.82)),
-    # Fraction of the noise that becomes flakes; fraction of the range of values.
+    # The amount of snow is the fraction of the noise's range that becomes flakes. The amount of
+    # brightness is the increase as a fraction of the range of pixel values.
     "snow": CorruptionDefinition("weather", weather.snow, (0.18, 0.23, 0.28, 0.33, 0.38)),
     "brightness": CorruptionDefinition(
         "weather", _ignore_draws(weather.brightness), (0.07, 0.14, 0.21, 0.28, 0.36)
     ),
-    # Remaining contrast.
+    # The amount is the remaining contrast, as a fraction of the original contrast.
     "contrast": CorruptionDefinition(
         "digital", _ignore_draws(digital.contrast), (0.60, 0.46, 0.34, 0.24, 0.17)
     ),
-    # Block side and displacement, as fractions of the side.
+    # The amounts are the side of a block and the largest displacement, as fractions of the shorter
+    # side.
     "pixelate": CorruptionDefinition(
         "digital", _ignore_draws(digital.pixelate), (0.022, 0.029, 0.037, 0.046, 0.056)
     ),
     "elastic": CorruptionDefinition(
         "digital", digital.elastic, (0.015, 0.024, 0.034, 0.046, 0.060)
     ),
-    # Quantization steps of the encoder, in percent per pixel of the side.
+    # The amount multiplied by the shorter side in pixels is the size of the encoder's quantization
+    # steps, in percent of the standard ones.
     "jpeg": CorruptionDefinition("digital", _ignore_draws(digital.jpeg), (1.0, 1.5, 2.1, 2.8, 3.6)),
 }
 CORRUPTION_GROUPS: dict[str, tuple[str, ...]] = {
@@ -106,20 +112,21 @@ CORRUPTION_GROUPS: dict[str, tuple[str, ...]] = {
 class Corruption:
     """One common corruption of images at one severity.
 
-    The result for a row depends on the seed, the row's content and the draw index. At another
-    severity the noise, the cloud or the angle is the same, and only the amount differs.
+    The result for a row depends on the seed, the row's content and the draw index. The random
+    pattern, such as the noise, the cloud or the angle, is the same at every severity. Only the
+    amount differs.
 
     Parameters
     ----------
     name : str
         Name of the corruption, a key of `CORRUPTIONS`.
     severity : int
-        From 1 to 5.
+        Severity from 1 to 5.
 
     Raises
     ------
     UnknownName
-        If there is no such corruption.
+        If there is no corruption with this name.
     InputError
         If the severity is not from 1 to 5.
 
@@ -146,7 +153,7 @@ class Corruption:
 
     @property
     def label(self) -> str:
-        """Return name and severity as accepted by `parse_corruptions`, such as fog-3."""
+        """Return name and severity in a form that `parse_corruptions` accepts, such as fog-3."""
         return f"{self.name}-{self.severity}"
 
     @property
@@ -159,14 +166,15 @@ class Corruption:
         return CORRUPTIONS[self.name].amounts[self.severity - 1]
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Corrupt every image by its own random stream."""
+        """Return corrupted copies of the images; each image has its own random stream."""
         images = drop_gray_channel(require_images(inputs, self.name))
         if 0 in images.shape[1:3]:
             raise wrong_shape("images", "(n, height, width, …) with pixels", inputs.shape)
         corrupt = CORRUPTIONS[self.name].function
         streams = draws.substream(self.name)
         corrupted = np.empty_like(images)
-        # Block by block, because temporary arrays are several times as large as the images.
+        # Images are corrupted in blocks, because temporary arrays are several times as large as the
+        # images.
         for rows in row_blocks(len(images), math.prod(images.shape[1:])):
             corrupted[rows] = corrupt(images[rows], self.amount, streams.rows(rows))
         return corrupted.reshape(inputs.shape)
@@ -178,18 +186,19 @@ def parse_corruptions(text: str) -> tuple[Corruption, ...]:
     Parameters
     ----------
     text : str
-        A corruption, a group ("noise", "blur", "weather", "digital") or "all", optionally followed
-        by a severity, as in ``"fog-3"`` or ``"fog:3"``. Without one, all five severities.
+        Name of a corruption, a group ("noise", "blur", "weather", "digital") or "all". A severity
+        may follow, as in ``"fog-3"`` or ``"fog:3"``. If there is no severity, all five severities
+        are returned.
 
     Returns
     -------
     tuple of Corruption
-        In the order of `CORRUPTIONS`, then of severity.
+        Corruptions in the order of `CORRUPTIONS`, each with increasing severity.
 
     Raises
     ------
     UnknownName
-        If there is no such corruption or group.
+        If there is no corruption or group with this name.
     InputError
         If the severity is not from 1 to 5.
 

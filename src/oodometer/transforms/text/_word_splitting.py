@@ -14,14 +14,15 @@ from oodometer.core.random_streams import RowStreams
 
 # An apostrophe or hyphen between letters is part of the word: don't, well-made.
 _WORD = re.compile(r"(\w+(?:['’-]\w+)*)")
-# White space after a full stop (and a closing quote), or around a line break.
+# White space around a line break, or after the end of a sentence (. ! or ?), which a closing quote
+# or bracket may follow.
 _SENTENCE_BREAK = re.compile(r"((?:(?<=[.!?])|(?<=[.!?][\"'”)\]]))\s+|\s*\n\s*)")
-# Rounding can make a fraction of a count too small: 0.29 * 100 < 29.
+# Rounding can make the product of a fraction and a count slightly too small: 0.29 * 100 < 29.
 _ROUNDING_TOLERANCE = 1e-9
 
 
 def split_words(text: str) -> list[str]:
-    """Split into separator, word, separator, …, separator; words have odd indices.
+    """Split a text into separator, word, separator, …, separator; words have odd indices.
 
     >>> split_words("Well, don't!")
     ['', 'Well', ', ', "don't", '!']
@@ -30,7 +31,7 @@ def split_words(text: str) -> list[str]:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split into sentence, separator, …, sentence; sentences have even indices.
+    """Split a text into sentence, separator, …, sentence; sentences have even indices.
 
     >>> split_sentences("It works. Buy it!")
     ['It works.', ' ', 'Buy it!']
@@ -48,7 +49,9 @@ def has_words(text: str) -> bool:
 
 
 def draw_change_count(share: float, n: int, uniform: float) -> int:
-    """Return the number of items to change, uniform in 1 … max(1, ⌊share · n⌋).
+    """Return a random number of items to change, uniform in 1 … max(1, ⌊share · n⌋).
+
+    `uniform` is a random number between 0 and 1 that determines the result.
 
     >>> draw_change_count(0.1, 30, 0.0), draw_change_count(0.1, 30, 0.99), draw_change_count(0.1, 4, 0.99)
     (1, 3, 1)
@@ -57,7 +60,7 @@ def draw_change_count(share: float, n: int, uniform: float) -> int:
 
 
 def iter_texts(inputs: Inputs) -> Iterable[str]:
-    """Return all texts of a batch; pairs contribute both sides.
+    """Return all texts of a batch; a pair contributes both of its texts.
 
     >>> list(iter_texts([("a", "b"), ("c", "d")]))
     ['a', 'b', 'c', 'd']
@@ -73,7 +76,10 @@ def map_texts(
     *,
     magnitude: float,
 ) -> Inputs:
-    """Change texts, or both sides of pairs with separate random streams; magnitude 0 changes nothing."""
+    """Apply `change` to all texts of a batch; at magnitude 0, return the texts unchanged.
+
+    The first and the second texts of pairs have separate random streams.
+    """
     kind = _require_text_kind(inputs)
     if magnitude == 0.0 or not inputs:
         return list(inputs)

@@ -1,6 +1,7 @@
-"""Round-trip translation by Apertium, a rule-based system (Forcada et al., Machine Translation 2011).
+"""Round-trip translation by the rule-based system Apertium (Forcada et al., 2011).
 
-Apertium and a language pair must be installed; no network and no weights are needed.
+Apertium and one of its language pairs must be installed. No network connection and no downloaded
+weights are needed.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from typing import ClassVar
 from oodometer.core.errors import InputError
 
 TIMEOUT_SECONDS = 300.0
-# Characters with a meaning in the stream format of Apertium.
+# Characters that have a special meaning in the stream format of Apertium and must be escaped.
 _RESERVED = re.compile(r"([\[\]{}^$/\\@<>~])")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-# The state of a tagger can change permanently once it meets a multiword unit that it was not trained
-# on. Every process starts with one, so that a translation depends on its text only, and ends with
-# one, so that an empty last translation is not mistaken for the end.
+# Text that is translated before and after the texts of the user. It is a multiword unit, which can
+# change the state of Apertium's tagger permanently if the tagger was not trained on it. With the
+# text at the start, this change always happens first, so a translation depends on its text only.
+# With the text at the end, an empty last translation is not mistaken for the end of the output.
 _SENTINEL_TEXT = "a lot of"
 
 
 @dataclass(frozen=True)
 class Apertium:
-    """Round-trip translator that uses two modes of Apertium (see `apertium -l`).
+    """Round-trip translator that uses two modes of Apertium.
 
-    Each direction is one process for all texts. The texts are separated by null characters, at
-    which Apertium flushes its state.
+    `pair` has the modes for the translation to the pivot language and back; `apertium -l` lists the
+    installed modes. One process per direction translates all texts. The texts are separated by null
+    characters, at which Apertium flushes its output.
     """
 
     pair: tuple[str, str] = ("eng-spa", "spa-eng")
@@ -39,7 +42,10 @@ class Apertium:
         return shutil.which("apertium") is not None
 
     def __call__(self, texts: list[str]) -> list[str]:
-        """Translate every text to the pivot language and back; keep lower-case first letters."""
+        """Translate every text to the pivot language and back.
+
+        If a text starts with a lower-case letter, its translation does too.
+        """
         forward, backward = self.pair
         translated = _translate(_translate(texts, forward), backward)
         return [_match_lowercase(text, new) for text, new in zip(texts, translated, strict=True)]
@@ -47,11 +53,11 @@ class Apertium:
 
 def _translate(texts: list[str], mode: str) -> list[str]:
     sent = [_SENTINEL_TEXT, *(text.replace("\0", " ") for text in texts), _SENTINEL_TEXT]
-    # A full stop right before a null character would be lost.
+    # Each text ends with a line break, because a full stop right before a null character is lost.
     stream = "".join(_RESERVED.sub(r"\\\1", text) + "\n\0" for text in sent)
-    # The format "none" passes null characters through; -u omits the marks of unknown words.
+    # The format "none" does not change null characters, and -u omits the marks at unknown words.
     output = _run(["apertium", "-u", "-z", "-f", "none", mode], stream)
-    # Each program of the pipe appends a null character.
+    # Each program in Apertium's pipeline appends a null character to the output.
     parts = output.rstrip("\0\n").split("\0")
     if len(parts) != len(sent):
         raise InputError(
@@ -85,7 +91,7 @@ def _run(command: list[str], stream: str) -> str:
 
 
 def _clean(part: str) -> str:
-    r"""Collapse white space and remove escapes.
+    r"""Replace runs of white space by one space, and remove escape characters.
 
     >>> _clean(" a  \\[b\\]")
     'a [b]'
@@ -94,7 +100,7 @@ def _clean(part: str) -> str:
 
 
 def _match_lowercase(text: str, new: str) -> str:
-    """Restore a lower-case first letter; Apertium capitalizes every text.
+    """Start the new text in lower case if the old one did; Apertium capitalizes every text.
 
     >>> _match_lowercase("good", "Well"), _match_lowercase("Good", "Well")
     ('well', 'Well')

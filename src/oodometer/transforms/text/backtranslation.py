@@ -23,7 +23,7 @@ from oodometer.transforms.text.apertium import Apertium
 from oodometer.transforms.text.marian import MAX_TOKENS, Marian
 
 Translator = Callable[[list[str]], list[str]]
-# Translations cached between batches.
+# Maximum number of translated sentences that are cached for later batches.
 MAX_CACHED_SENTENCES = 50_000
 
 
@@ -31,17 +31,20 @@ MAX_CACHED_SENTENCES = 50_000
 class BackTranslation(Transform):
     """Paraphrase texts by translating them to a pivot language and back.
 
-    `Marian` samples all sentences at a temperature that is uniform in 0 … magnitude. The other
-    translators are deterministic: with them, 1 … max(1, ⌊magnitude · n⌋) of the n sentences of a
-    text are translated, so that all draws of a one-sentence text are equal.
+    `Marian` samples a translation of every sentence, at a temperature that is uniform between 0 and
+    the magnitude. All other translators are deterministic. With them, only 1 … max(1, ⌊magnitude ·
+    n⌋) random sentences of the n sentences of a text are translated. A text of one sentence then
+    has only one possible result.
 
     Parameters
     ----------
     magnitude : float
-        Largest temperature, or largest fraction of sentences, from 0 to 1.
+        Largest temperature with `Marian`, otherwise largest fraction of sentences to translate. It
+        is from 0 to 1.
     translator : Marian, Apertium or callable, optional
-        `Marian(forward, backward)` uses two local models, `Apertium(pair)` the installed program, a
-        function maps texts to their round-trip translations. Default: Apertium.
+        `Marian(forward, backward)` uses two local models, and `Apertium(pair)` uses an installed
+        program. Any other function must return the round-trip translations of a list of texts.
+        Default: Apertium.
 
     Examples
     --------
@@ -58,7 +61,8 @@ class BackTranslation(Transform):
 
     magnitude: float = 0.7
     translator: Marian | Translator | None = None
-    # Not a setting, because a copy with another translator must start with an empty cache.
+    # The cache is not a parameter of the constructor, so that a copy with another translator starts
+    # with an empty cache.
     _cache: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +80,7 @@ class BackTranslation(Transform):
         return ["".join(part) for part in parts]
 
     def _sample_sentences(self, parts: list[list[str]], marian: Marian, draws: RowStreams) -> None:
-        """Translate all sentences, each with the next random numbers of its text's stream."""
+        """Replace all sentences by translations sampled with the random stream of their text."""
         generators = list(draws.generators())
         chosen = [(row, j) for row, part in enumerate(parts) for j in _sentence_indices(part)]
         sentences = [parts[row][j] for row, j in chosen]
@@ -91,7 +95,10 @@ class BackTranslation(Transform):
     def _replace_sentences(
         self, parts: list[list[str]], translator: Translator, draws: RowStreams
     ) -> None:
-        """Translate some sentences of every text, each distinct sentence once."""
+        """Replace some sentences of every text by their translations.
+
+        Each distinct sentence is translated only once.
+        """
         chosen = list(self._choose_sentences(parts, draws))
         translations = self._translate_cached((parts[row][j] for row, j in chosen), translator)
         for row, j in chosen:
@@ -107,7 +114,8 @@ class BackTranslation(Transform):
                 yield from ((row, indices[i]) for i in rng.permutation(len(indices))[:count])
 
     def _translate_cached(self, sentences: Iterable[str], translator: Translator) -> dict[str, str]:
-        # Threads share the cache, so an entry can be evicted at any moment: read each once.
+        # Several threads share the cache, so an entry can disappear at any moment. Therefore each
+        # entry is read only once.
         cached = {sentence: self._cache.get(sentence) for sentence in dict.fromkeys(sentences)}
         missing = [sentence for sentence, translation in cached.items() if translation is None]
         returned = list(translator(missing)) if missing else []

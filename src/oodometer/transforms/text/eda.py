@@ -39,22 +39,27 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 @dataclass(frozen=True)
 class EDA(Transform):
-    """Apply one of four edits: replacement by synonyms, insertion, swap or deletion of words.
+    """Apply a random edit to each text: replace words by synonyms, or insert, swap or delete words.
 
-    The edit is drawn uniformly, and the number of words uniformly from 1 … max(1, ⌊magnitude · n⌋);
-    a swap counts as two words, but there is at least one swap. A synonym is any other single word of
-    any synset, in its base form; stop words are not replaced. Insertion puts a synonym of a random
-    word at a random position. Texts of one word, or without synonyms, may stay unchanged.
+    The edit is drawn uniformly from the four. The number of words that it changes is drawn
+    uniformly from 1 … max(1, ⌊magnitude · n⌋), where n is the number of words in the text. A swap
+    changes two words, and at least one swap is made.
 
-    Without WordNet, a warning is issued, replacement is omitted, and insertion uses a random word
-    of the same text.
+    Synonyms are taken from WordNet. A synonym of a word is any other single word, in its base form,
+    of any synset (set of synonyms) that contains the word. Stop words are not replaced. An
+    insertion puts a synonym of a random word of the text at a random position. A text of one word,
+    or one whose words have no synonyms, may stay unchanged.
+
+    If WordNet is not installed, a warning is issued, words are not replaced by synonyms, and
+    insertions use random words of the text itself.
 
     Parameters
     ----------
     magnitude : float
         Largest fraction of words to change, from 0 to 1.
     wordnet : Path, optional
-        Folder of the WordNet files. Default: where Debian (wordnet-base) and NLTK install them.
+        Folder of the WordNet files. By default, the folders are searched in which the Debian
+        package wordnet-base and NLTK install them.
 
     Examples
     --------
@@ -114,7 +119,7 @@ def _warn_without_wordnet() -> None:
 def replace_by_synonyms(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Replace words that have synonyms, each by a random one."""
+    """Replace up to `count` random words that have synonyms, each by a random synonym."""
     for index, words in islice(_iter_words_with_synonyms(pieces, rng, lookup), count):
         pieces[index] = _match_capital(pieces[index], words[int(rng.random() * len(words))])
 
@@ -122,7 +127,10 @@ def replace_by_synonyms(
 def insert_words(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Insert synonyms of random words before random words; without synonyms, words of the text."""
+    """Insert synonyms of up to `count` random words at random positions.
+
+    If no word has synonyms, words of the text itself are inserted.
+    """
     choices = [words for _, words in islice(_iter_words_with_synonyms(pieces, rng, lookup), count)]
     choices = choices or [(pieces[index],) for index in _shuffled_indices(pieces, rng)[:count]]
     for words, (which, where) in zip(choices, rng.random((len(choices), 2)).tolist(), strict=True):
@@ -133,7 +141,7 @@ def insert_words(
 def swap_words(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Swap random pairs of words, so that `count` words move; separators stay."""
+    """Swap `count` // 2 random pairs of words, at least one; the separators stay in place."""
     if len(pieces) < 5:
         return
     for _ in range(max(1, count // 2)):
@@ -144,7 +152,7 @@ def swap_words(
 def delete_words(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Delete words with one space each; at least one word stays."""
+    """Delete up to `count` random words, each with one space; at least one word remains."""
     for index in _shuffled_indices(pieces, rng)[: min(count, len(pieces) // 2 - 1)]:
         before = pieces[index - 1]
         after = pieces[index + 1]
@@ -172,7 +180,7 @@ def _shuffled_indices(pieces: list[str], rng: np.random.Generator) -> list[int]:
 def _iter_words_with_synonyms(
     pieces: list[str], rng: np.random.Generator, lookup: SynonymLookup
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the indices and synonyms of words in random order; stop words have no synonyms."""
+    """Yield the index and the synonyms of each word that has synonyms, in random order."""
     for index in _shuffled_indices(pieces, rng):
         words = () if pieces[index].lower() in STOP_WORDS else lookup(pieces[index])
         if words:

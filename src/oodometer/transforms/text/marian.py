@@ -1,7 +1,6 @@
 """Sampled round-trip translation by two local Marian models (Junczys-Dowmunt et al., ACL 2018).
-
-The tokenizer of Marian needs the package sentencepiece; other encoder-decoder folders with a
-tokenizer.json work too.
+ The tokenizer of Marian needs the package sentencepiece. Folders of other encoder-decoder models
+also work if they contain a tokenizer.json.
 """
 
 from __future__ import annotations
@@ -20,24 +19,31 @@ from oodometer.core.optional_imports import torch_package
 from oodometer.models.huggingface import load_pretrained
 
 BATCH_SENTENCES = 16
-# Limit on the tokens of a translation; the other limit is twice the source's length plus ten.
+# Maximum number of tokens of a translation. A translation also has at most 2 n + 10 tokens, where n
+# is the number of tokens of the original.
 MAX_TOKENS = 200
-# Lower temperatures always pick the most likely token and would overflow.
+# Lower temperatures are replaced by this one. It already selects the most likely token almost
+# always, and logits divided by a much lower temperature could overflow.
 _MIN_TEMPERATURE = 1e-3
 
 
 @dataclass(frozen=True)
 class Marian:
-    """Round-trip translator with the models of two folders (safetensors)."""
+    """Round-trip translator that uses two local models.
+
+    `forward` and `backward` are the folders of the models that translate to the pivot language and
+    back. The weights must be safetensors.
+    """
 
     forward: Path
     backward: Path
     name: ClassVar[str] = "marian"
 
     def sample(self, sentences: list[str], temperatures: Floats, uniforms: Floats) -> list[str]:
-        """Translate every sentence to the pivot language and back.
+        """Return a random translation of every sentence to the pivot language and back.
 
-        `uniforms` has 2 · MAX_TOKENS random numbers per sentence.
+        `temperatures` has one temperature per sentence. `uniforms` has 2 · MAX_TOKENS random
+        numbers per sentence, one for each token that may be sampled.
         """
         pivot = _sample_translations(
             Path(self.forward), sentences, temperatures, uniforms[:, :MAX_TOKENS]
@@ -66,7 +72,7 @@ def _sample_translations(
 def _sample_tokens(
     tokenizer: Any, model: Any, sentences: list[str], temperatures: Floats, uniforms: Floats
 ) -> list[list[int]]:
-    """Sample the tokens of each sentence step by step, by inversion of the uniform numbers."""
+    """Return sampled tokens for each sentence; step i uses random number i of the sentence."""
     import torch
 
     config = model.config
@@ -98,7 +104,7 @@ def _sample_tokens(
 
 
 def _sample_next(logits: Floats, temperatures: Floats, uniforms: Floats, config: Any) -> Ints:
-    """Sample one token per row from softmax(logits / temperature), never padding."""
+    """Sample one token per row from softmax(logits / temperature), but never the padding token."""
     if config.pad_token_id is not None and config.pad_token_id != config.eos_token_id:
         logits[:, config.pad_token_id] = -np.inf
     scaled = logits / np.maximum(temperatures, _MIN_TEMPERATURE)[:, None]

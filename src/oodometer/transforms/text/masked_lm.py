@@ -1,4 +1,4 @@
-"""Resampling of tokens by a local masked language model."""
+"""Replacement of tokens by samples from a local masked language model."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from oodometer.transforms.text._word_splitting import draw_change_count, has_wor
 BATCH_TEXTS = 16
 _MASKED_SHARE = 0.8
 _MASKED_OR_REPLACED_SHARE = 0.9
-# Word starts in byte-level BPE and SentencePiece; WordPiece marks continuations instead, by ##.
+# Characters by which byte-level BPE and SentencePiece mark a token that starts a word. WordPiece
+# instead marks tokens that continue a word, by ##.
 _WORD_START_MARKS = ("Ġ", "▁")
 
 
 def draw_token_corruption(
     n: int, share: float, rng: np.random.Generator
 ) -> tuple[Ints, Bools, Bools]:
-    """Choose tokens to resample; return their sorted indices, which to mask, which to replace.
+    """Choose which of n tokens to resample, and how to corrupt each of them.
 
-    80% are masked and 10% replaced by random tokens; the others stay in the context, and are
-    resampled too.
+    Return the sorted indices of the chosen tokens, which of them to mask (80%), and which to
+    replace by random tokens (10%). The remaining 10% are also resampled, but the model sees the
+    original token.
     """
     chosen = np.sort(rng.permutation(n)[: draw_change_count(share, n, rng.random())])
     u = rng.random(len(chosen))
@@ -41,25 +43,26 @@ def draw_token_corruption(
 
 @dataclass(frozen=True, eq=False)
 class MaskedLanguageModel:
-    """Tokenizer and network, and the tokens that may be sampled.
+    """Masked language model: a tokenizer, a network, and the tokens that may be sampled.
 
-    Random numbers come from each row's own stream, so that the batch size changes nothing. Sampled
-    tokens are spliced into the text; the rest of the text stays byte for byte.
+    Random numbers come from each row's own stream, so that the results do not depend on the batch
+    size. Sampled tokens are inserted into the original text, and the rest of the text is not
+    changed.
     """
 
     tokenizer: Any
     model: Any
     allowed_tokens: Bools
-    # Whether the tokenizer marks tokens that start a word, not those that continue one.
+    # True if the tokenizer marks tokens that start a word, False if it marks continuations.
     marks_word_starts: bool
 
     @classmethod
     def load(cls, folder: Path) -> MaskedLanguageModel:
-        """Return the model in a folder; loaded models are cached."""
+        """Return the model in a folder, from a cache if it has been loaded before."""
         return _load_model(Path(folder))
 
     def resample_tokens(self, texts: list[str], draws: RowStreams, *, share: float) -> list[str]:
-        """Resample up to `share` of the tokens of every text."""
+        """Resample tokens of every text: at least one, and at most a fraction `share` of them."""
         torch = torch_package()
         encoded = [self._encode(text) for text in texts]
         generators = list(draws.generators())
@@ -75,19 +78,19 @@ class MaskedLanguageModel:
         return results
 
     def _encode(self, text: str) -> tuple[list[int], list[tuple[int, int, int]]]:
-        """Return the token ids, and for each token of the text its index, start and end."""
+        """Return all token ids, and the index, start and end of each token that is in the text."""
         limit = min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
         encoding = self.tokenizer(
             text, truncation=True, max_length=limit, return_offsets_mapping=True, verbose=False
         )
-        # Some tokenizers count the space before a word as a part of it.
+        # Some tokenizers count the space before a word as a part of the word.
         spans = [(b - len(text[a:b].lstrip()), b) for a, b in encoding["offset_mapping"]]
         return encoding["input_ids"], [(i, a, b) for i, (a, b) in enumerate(spans) if b > a]
 
     def _resample_batch(
         self, results: list[str], batch: list[int], encoded: list[Any], share: float
     ) -> None:
-        """Corrupt tokens of the batch's texts, and splice in what the network samples for them."""
+        """Corrupt tokens of a batch of texts, and replace them by samples from the network."""
         chosen = []
         for ids, spans, rng in encoded:
             which, is_masked, is_replaced = draw_token_corruption(len(spans), share, rng)
@@ -130,7 +133,7 @@ class MaskedLanguageModel:
         old: Sequence[int],
         new: Sequence[int],
     ) -> str:
-        """Replace the tokens at some spans, from right to left so that the offsets stay valid."""
+        """Replace the tokens at some spans, from right to left, so that the offsets stay valid."""
         for (_, start, end), old_id, new_id in reversed(list(zip(spans, old, new, strict=True))):
             token, starts_word = self._decode_token(new_id)
             needs_space = starts_word and not self._decode_token(old_id)[1] and start
@@ -167,7 +170,7 @@ def _load_model(folder: Path) -> MaskedLanguageModel:
 
 
 def _find_allowed_tokens(tokenizer: Any, size: int) -> Bools:
-    """Return a mask of the tokens that may be sampled: neither special nor unused."""
+    """Return a mask of the tokens that may be sampled; special and unused tokens may not."""
     allowed = np.zeros(size, dtype=np.bool_)
     for token, token_id in tokenizer.get_vocab().items():
         if token_id < size:

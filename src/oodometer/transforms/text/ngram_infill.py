@@ -1,15 +1,16 @@
 """Infilling model from bigram counts, with Witten-Bell smoothing (Witten & Bell 1991).
-
-A small substitute for a masked language model: it needs no download and learns in seconds. The
-probability of a word w in a gap between the tokens l and r is the mixture
+ The model is a small substitute for a masked language model. It needs no download and learns in
+seconds. The probability of a word w in a gap between the tokens l (left) and r (right) is the
+mixture
 
 p(w | l, r) = λ₂ p₂ + (1 − λ₂) (λ₁ p₁ + (1 − λ₁) p₀)
 
-p₂ ∝ c(l, w) c(w, r) / c(w)                 words seen next to both
-p₁ = ½ c(l, w) / c(l) + ½ c(w, r) / c(r)    words seen next to one of them
+p₂ ∝ c(l, w) c(w, r) / c(w)                 words seen next to l and next to r
+p₁ = ½ c(l, w) / c(l) + ½ c(w, r) / c(r)    words seen next to l or next to r
 p₀ ∝ c(w)                                   any word
 
-with λ = N / (N + κ T), N the number of occurrences and T the number of distinct words.
+c(a, b) counts how often b follows a, and c(a) counts a. Each λ is N / (N + κ T), where N is the
+number of occurrences and T the number of distinct words on which its part of the mixture is based.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.transforms.text._word_splitting import split_words
 
-# Memory limits: sampled words, distinct punctuation marks, neighbors per token, training tokens.
+# Limits on memory: the number of words that can be sampled, of distinct punctuation marks, of
+# neighbors stored per token, and of tokens to learn from.
 MAX_WORDS = 20_000
 MAX_MARKS = 1_000
 MAX_NEIGHBORS = 1_000
 MAX_LEARNED_TOKENS = 5_000_000
-# Start or end of a text, and a gap not yet filled; no text contains such tokens.
+# Tokens for the start or end of a text and for a gap that is not yet filled. The null character
+# ensures that they differ from all tokens of texts.
 EDGE_TOKEN = "\0edge"
 GAP_TOKEN = "\0gap"
-# κ of p₂ and p₁; the perplexity of held-out reviews is flat around these values.
+# Values of κ for λ₂ and λ₁. Around these values, the perplexity of held-out reviews hardly changes.
 _KAPPA_BOTH = 4.0
 _KAPPA_ONE = 2.0
 
@@ -42,14 +45,21 @@ MixturePart = tuple[float, Ints, Floats]
 
 @dataclass(frozen=True, eq=False)
 class NeighborCounts:
-    """Counts of words next to every token, in sparse rows: row i is starts[i] … starts[i + 1]."""
+    """Counts of the words next to every token.
+
+    The words next to token i, and their counts, are at the positions starts[i] to starts[i + 1] of
+    `words` and `counts`.
+    """
 
     starts: Ints
     words: Ints
     counts: Floats
 
     def lookup(self, token: int) -> WordCounts:
-        """Return the sorted words next to a token with their counts; empty if it is unknown."""
+        """Return the sorted words next to a token and their counts.
+
+        Both arrays are empty for an unknown token, which has the id −1.
+        """
         if token < 0:
             return self.words[:0], self.counts[:0]
         part = slice(self.starts[token], self.starts[token + 1])
@@ -58,7 +68,7 @@ class NeighborCounts:
 
 @dataclass(frozen=True, eq=False)
 class CorpusFiller:
-    """Bigram counts of a corpus, used to sample words for gaps.
+    """Bigram counts of a corpus, from which words for gaps are sampled.
 
     >>> filler = CorpusFiller.from_texts(["a red car", "a red bus", "a big car"])
     >>> round(filler.probability("red", between=("a", "car")), 2)
@@ -73,7 +83,7 @@ class CorpusFiller:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> CorpusFiller:
-        """Count the neighbors of every word in the texts."""
+        """Count how often each word follows or precedes each token in the texts."""
         tokens = _tokenize(texts)
         ranked = sorted(Counter(tokens).items(), key=lambda pair: (-pair[1], pair[0]))
         words = [(token, count) for token, count in ranked if _is_word(token)][:MAX_WORDS]
@@ -83,7 +93,7 @@ class CorpusFiller:
                 "will be transformed."
             )
         marks = [token for token, _ in ranked if not _is_word(token)][:MAX_MARKS]
-        # Words come first, so that ids below the number of words can be sampled.
+        # Words come first, so that ids below the number of words are ids of words, not of marks.
         vocabulary = [*(token for token, _ in words), *marks]
         token_ids = {token: token_id for token_id, token in enumerate(vocabulary)}
         ids = np.array([token_ids.get(token, -1) for token in tokens], dtype=np.int64)
@@ -97,7 +107,11 @@ class CorpusFiller:
         )
 
     def mixture_parts(self, left: str, right: str) -> list[MixturePart]:
-        """Return the parts of the mixture: the weight of each, its words, and their weights."""
+        """Return the parts of the mixture for a gap between two tokens.
+
+        Each part consists of its weight in the mixture, its words, and the words' unnormalized
+        probabilities.
+        """
         after = self.after.lookup(self.token_ids.get(left, -1))
         before = self.before.lookup(self.token_ids.get(right, -1))
         both, n_after, n_before = _intersect_counts(after, before)
@@ -113,12 +127,17 @@ class CorpusFiller:
         ]
 
     def draw(self, left: str, right: str, which: float, word: float) -> str:
-        """Sample a word for a gap; two uniform numbers select the mixture part and the word."""
+        """Return a random word for the gap between two tokens.
+
+        `which` and `word` are uniform random numbers between 0 and 1. The first selects the part of
+        the mixture, and the second the word.
+        """
         for weight, words, weights in self.mixture_parts(left, right):
             if which < weight:
                 return self.words[int(words[_sample_index(weights, word)])]
             which -= weight
-        return self.words[_sample_index(self.counts, word)]  # rounding can leave a remainder
+        # Because of rounding, the weights may sum to slightly less than 1.
+        return self.words[_sample_index(self.counts, word)]
 
     def probability(self, word: str, *, between: tuple[str, str]) -> float:
         """Return the probability of a word in the gap between two tokens."""
@@ -130,14 +149,17 @@ class CorpusFiller:
         )
 
     def fill(self, pieces: list[str], indices: list[int], uniforms: list[list[float]]) -> None:
-        """Sample words for gaps of a split text from left to right; filled words are context."""
+        """Fill the gaps of a split text from left to right with random words.
+
+        A word that has been filled in is part of the context of the next gap.
+        """
         for index, (which, word) in zip(indices, uniforms, strict=True):
             left, right = neighbors(pieces, index)
             pieces[index] = self.draw(left, right, which, word)
 
 
 def _intersect_counts(first: WordCounts, other: WordCounts) -> tuple[Ints, Floats, Floats]:
-    """Return the words that two sorted rows share, with their counts in each.
+    """Return the words that occur in both of two sorted lists, with their counts in each list.
 
     >>> few, many = np.array([2, 5]), np.array([1, 2, 3])
     >>> _intersect_counts((few, np.array([7.0, 8.0])), (many, np.array([4.0, 5.0, 6.0])))
@@ -151,7 +173,7 @@ def _intersect_counts(first: WordCounts, other: WordCounts) -> tuple[Ints, Float
 
 
 def _witten_bell_weight(counts: Floats, kappa: float) -> float:
-    """Return the weight of the counts, N / (N + κ T).
+    """Return λ = N / (N + κ T), where N is the sum and T the number of the counts.
 
     >>> _witten_bell_weight(np.array([3.0, 3.0]), 1.0)
     0.75
@@ -161,7 +183,9 @@ def _witten_bell_weight(counts: Floats, kappa: float) -> float:
 
 
 def neighbors(pieces: list[str], index: int) -> tuple[str, str]:
-    """Return the tokens next to a word of a split text: punctuation, a word, or the edge.
+    """Return the tokens to the left and to the right of a word in a split text.
+
+    A token is punctuation, a word, or the edge of the text.
 
     >>> neighbors(["", "so", ", ", "good", ""], 3) == (",", EDGE_TOKEN)
     True
@@ -174,7 +198,7 @@ def neighbors(pieces: list[str], index: int) -> tuple[str, str]:
 
 
 def _tokenize(texts: Iterable[str]) -> list[str]:
-    """Return words and punctuation of all texts, with edge tokens in between, without spaces."""
+    """Return the words and punctuation of all texts, with an edge token before and after each."""
     tokens = [EDGE_TOKEN]
     for text in texts:
         tokens.extend(token for piece in split_words(text) if (token := piece.strip()))
@@ -189,13 +213,14 @@ def _is_word(token: str) -> bool:
 
 
 def _count_neighbors(context: Ints, words: Ints, shape: tuple[int, int]) -> NeighborCounts:
-    """Count the words next to every context token; keep the most frequent ones."""
+    """Count the words next to every context token; keep the MAX_NEIGHBORS most frequent words."""
     rows, columns = shape
     is_known = (context >= 0) & (words >= 0) & (words < columns)
     codes, counts = np.unique(context[is_known] * columns + words[is_known], return_counts=True)
     row = codes // columns
     starts = np.searchsorted(row, np.arange(rows + 1))
-    # Rank of each count in its row; ties go to the more frequent word, which has the lower id.
+    # Rank the counts of each context token. Of equal counts, the word that is more frequent in the
+    # corpus comes first; it has the lower id.
     order = np.lexsort((codes, -counts, row))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order)) - starts[row]

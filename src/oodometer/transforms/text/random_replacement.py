@@ -20,16 +20,17 @@ from oodometer.transforms.text._word_splitting import (
 
 @dataclass(frozen=True)
 class RandomReplacement(Transform):
-    """Replace 1 … max(1, ⌊magnitude · n⌋) words by words drawn uniformly from the vocabulary.
+    """Replace some words of each text by words drawn uniformly from a vocabulary.
 
-    The vocabulary consists of the distinct words, as spelled, of the inputs that were learned.
+    1 … max(1, ⌊magnitude · n⌋) of the n words are replaced. The vocabulary consists of the distinct
+    words of the texts that were passed to `learn`; upper and lower case are distinguished.
 
     Parameters
     ----------
     magnitude : float
         Largest fraction of words to replace, from 0 to 1.
     vocabulary : tuple of str, optional
-        Words to draw from; set by `learn`.
+        Words to draw from. `learn` sets them.
 
     Examples
     --------

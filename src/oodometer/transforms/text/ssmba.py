@@ -1,6 +1,6 @@
 """Self-supervised manifold-based augmentation (SSMBA; Ng et al., EMNLP 2020).
 
-Corrupt some words, and let a language model reconstruct them.
+Some words are corrupted, and a language model replaces them by words that fit the context.
 """
 
 from __future__ import annotations
@@ -27,20 +27,23 @@ from oodometer.transforms.text.ngram_infill import GAP_TOKEN, CorpusFiller
 
 @dataclass(frozen=True)
 class SSMBA(Transform):
-    """Resample 1 … max(1, ⌊magnitude · n⌋) tokens so that they fit their context.
+    """Replace some tokens of each text by random tokens that fit the context.
 
-    Of the chosen tokens, 80% are masked, 10% replaced by random ones and 10% left; then all of them
-    are sampled from a language model. Of a text longer than the model's window, only the part in
-    the window is changed. Without a model, words are sampled from bigram counts of the user's texts.
+    1 … max(1, ⌊magnitude · n⌋) of the n tokens are chosen. Of these, 80% are masked, 10% are
+    replaced by random tokens, and 10% are left unchanged. Then new tokens for all chosen positions
+    are sampled from a masked language model. If a text is longer than the model's window, only the
+    part in the window is changed. If no model is given, words are sampled from bigram counts of the
+    texts that were passed to `learn`.
 
     Parameters
     ----------
     magnitude : float
         Largest fraction of tokens to resample, from 0 to 1.
     model : Path, optional
-        Folder of a masked language model (Hugging Face, safetensors). Nothing is downloaded.
+        Hugging Face folder of a masked language model, with weights as safetensors. Nothing is
+        downloaded.
     filler : CorpusFiller, optional
-        Bigram counts; set by `learn` if there is no model.
+        Bigram counts. `learn` sets them if there is no model.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Synonyms from the WordNet files (Miller, CACM 1995).
 
-The index files are sorted, so a word is found by bisection of the memory-mapped file: nothing is
-read in advance, and results are cached.
+The index files are sorted, so a word is found by bisection of a memory-mapped file. Files are not
+read in advance. Results are cached.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ FileBytes = bytes | mmap.mmap
 
 _PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 _FILE_NAMES = tuple(f"{file}.{part}" for part in _PARTS_OF_SPEECH for file in ("index", "data"))
-# English endings and their replacements in the base form.
+# English endings, and what replaces them in the base form of a word.
 _ENDINGS = (("ies", "y"), ("ied", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"),
             ("ing", ""), ("ing", "e"))  # fmt: skip
 _MIN_STEM_LETTERS = 3
 
 
 def find_wordnet(folder: Path | None = None) -> Path | None:
-    """Return the folder or zip of the WordNet files; by default, search the usual locations."""
+    """Return the folder or zip file of WordNet; by default, search the usual locations.
+
+    None is returned if the search finds no WordNet.
+    """
     if folder is None:
         return next((path for path in _default_locations() if _is_complete(path)), None)
     if not _is_complete(Path(folder)):
@@ -58,7 +61,7 @@ def _is_complete(location: Path) -> bool:
 
 
 def _archive_members(location: Path) -> Mapping[str, str]:
-    """Return the WordNet files of a zip: file name -> path in the archive."""
+    """Return a mapping from the names of the WordNet files in a zip to their paths in the zip."""
     with zipfile.ZipFile(location) as archive:
         inside = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
     return {name: inside[name] for name in _FILE_NAMES if name in inside}
@@ -82,10 +85,10 @@ def _memory_map(path: Path) -> FileBytes:
 
 @lru_cache(maxsize=1 << 17)
 def synonyms(location: Path, word: str) -> tuple[str, ...]:
-    """Return the other single words of all synsets of a word or its stem, lower-case and sorted.
+    """Return the synonyms of a word, in lower case, in their base form, and sorted.
 
-    An ending (plural, -ed, -ing) is removed if the word itself is unknown; the synonyms are returned
-    in their base form.
+    The synonyms are all other single words in the word's synsets (sets of synonyms). If WordNet
+    does not contain the word, its ending (plural, -ed, -ing) is removed first.
     """
     for stem in _stems(word.lower()):
         words = {other.lower() for other in _synset_words(location, stem)}
@@ -118,7 +121,7 @@ def _synset_words(location: Path, lemma: str) -> Iterator[str]:
 
 
 def _find_line(content: FileBytes, key: bytes) -> bytes | None:
-    """Return the line of a sorted file that starts with the key and a space, by bisection."""
+    """Return the line of a sorted file that starts with the key and a space; None if none does."""
     prefix = key + b" "
     low, high = 0, len(content)
     while low < high:
@@ -133,7 +136,9 @@ def _find_line(content: FileBytes, key: bytes) -> bytes | None:
 
 
 def _synset_offsets(line: bytes) -> list[int]:
-    """Return the synset offsets of an index line: its last fields, counted by the third field.
+    """Return the synset offsets in an index line.
+
+    The offsets are the last fields of the line, and the third field is their number.
 
     >>> _synset_offsets(b"dog n 2 1 @ 2 1 02086723 10133978  ")
     [2086723, 10133978]
@@ -143,7 +148,7 @@ def _synset_offsets(line: bytes) -> list[int]:
 
 
 def _single_words(line: bytes) -> list[str]:
-    """Return the single words of a data line, without position markers such as (p).
+    """Return the single words in a data line, without position markers such as (p).
 
     >>> _single_words(b"00001740 00 a 03 able 0 up_to 0 fit(p) 0 000 | having means")
     ['able', 'fit']
