@@ -1,4 +1,4 @@
-"""Accuracy estimates: estimate(), estimate_files(), diagnostics, label plans."""
+"""Accuracy estimation: `estimate`, `estimate_files`, diagnostics and labelling plans."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ def estimate(
     """Estimate the accuracy on an unlabelled target with every applicable method.
 
     Each estimate has a 95 % confidence interval. The interval reflects sampling error only, not
-    violations of the method's assumption; diagnostics and `history` inform about those.
+    violations of the method's assumption. The diagnostics and the typical range from `history`
+    indicate such violations.
 
     Parameters
     ----------
@@ -63,22 +64,25 @@ def estimate(
     target : Predictions
         Predictions on the new data. Labels of the target are ignored; see `target_labels`.
     other_models : Predictions or sequence of Predictions, optional
-        Predictions of other models on the target rows, in the same order. GDE requires one model
-        that differs from the first by its random seed only; agreement-on-the-line requires several.
+        Predictions of other models on the target rows, in the same order. GDE requires one other
+        model that was trained with a different random seed but is otherwise equal.
+        Agreement-on-the-line requires several other models.
     other_models_on_source : Predictions or sequence of Predictions, optional
         Predictions of the same other models on the source rows.
     target_labels : tuple of (rows, labels), or sequence, optional
-        Labels of a few target rows: row numbers with their labels, or one label per row with blanks
-        (None, NaN or an empty string). The headline is then estimated from these labels by PPI++.
+        Labels of a few target rows, either as a pair of row numbers and labels, or as a sequence
+        with one label per target row in which missing labels are None, NaN or empty strings. The
+        headline is then estimated from these labels by PPI++.
     history : History or sequence of Predictions, optional
-        Past domains with known accuracy, at least five: their estimates and accuracies, or labelled
-        predictions. With a history the result has a typical range, which covers the error caused by
-        shift.
+        At least five past domains with known accuracy, either as a History of estimates and
+        accuracies, or as labelled predictions. The result then has a typical range, which includes
+        the error caused by shift.
     methods : str, or sequence of str or Estimator, optional
-        Estimators to run; each of them must be applicable. By default all applicable ones run.
+        Estimators to run; every listed estimator must be applicable. By default, all applicable
+        estimators are run.
     temperature : float, "fit" or None
-        Temperature that divides the logits of both sides. "fit" calibrates it on the source, None
-        leaves the scores as they are.
+        Temperature by which the logits of source and target are divided. With "fit", it is
+        calibrated on the source. With None, the scores are not changed.
     segment_by : array of shape (n,), optional
         One value per target row. The accuracy of each segment is then estimated as well.
     seed : int
@@ -86,7 +90,8 @@ def estimate(
     replicates : int
         Number of bootstrap replicates, at least 20.
     progress : callable, optional
-        Called with the number of finished steps, their total, and the name of the current step.
+        Called with the number of finished steps, the total number of steps, and the name of the
+        current step.
 
     Returns
     -------
@@ -96,9 +101,9 @@ def estimate(
     Raises
     ------
     InputError
-        If the source has no labels, or the sides do not match each other or the other arguments.
+        If the source has no labels, or if source, target and the other arguments do not match.
     NotApplicable
-        If no method is applicable, or one of `methods` is not.
+        If no method is applicable, or if one of `methods` is not applicable.
 
     Examples
     --------
@@ -147,11 +152,11 @@ def assess(
     all_required: bool = False,
     progress: ProgressCallback | None = None,
 ) -> Assessment:
-    """Return the assessment of target rows in memory and of the sums over all target rows.
+    """Return the assessment of a target that is in memory or in files.
 
-    `target` has all rows of an array, and `summary` is empty apart from their number; of files,
-    `target` is a uniform sample, and `summary` the result of the pass over all rows. `segment_by`
-    has one value per row of `target`.
+    If the target is in memory, `target` has all rows, and `summary` contains only their number. If
+    the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
+    the pass over all rows. `segment_by` has one value per row of `target`.
     """
     run = next(iter(runs.values()))
     source = run.source
@@ -178,7 +183,7 @@ def assess(
     )
     shift = None
     if label_estimate is not None and label_estimate.method == PPI_METHOD:
-        # Labels of the target need no history.
+        # Shift does not bias an estimate from target labels, so no typical range is needed.
         method = PPI_METHOD
         why = f"estimated from {label_estimate.n_labels} target labels"
     elif history is not None:
@@ -231,7 +236,7 @@ def _estimate_segments(
     summary: PartialResult,
     progress: ProgressCallback | None,
 ) -> Iterator[Segment]:
-    """Yield one method's estimate of every segment, in the order of the segment values."""
+    """Yield the estimate for every segment, in the order of the segment values."""
     totals = [total for _, total in sorted(summary.segments.items())]
     if totals and totals[0].method == run.estimator.name:
         for total in totals:
@@ -254,7 +259,7 @@ def _estimate_segments(
 def _history_from_predictions(
     domains: Sequence[Predictions], method: str, runs: Mapping[str, EstimatorRun]
 ) -> History:
-    """Return the history of labelled past domains: estimate, accuracy and spread of each."""
+    """Return the history with the estimate, accuracy and spread of each labelled past domain."""
     run = runs[method]
     rows = []
     for number, past in enumerate(domains):
@@ -297,8 +302,8 @@ def estimates(
     methods : sequence of Estimator
         Estimators to run.
     temperature : float, "fit" or None
-        Temperature that divides the logits of both sides. "fit" calibrates it on the source, None
-        leaves the scores as they are.
+        Temperature by which the logits of source and target are divided. With "fit", it is
+        calibrated on the source. With None, the scores are not changed.
     seed : int
         Random seed.
     replicates : int
@@ -309,7 +314,7 @@ def estimates(
     estimates : dict of str to Estimate
         Estimates with 95 % confidence intervals, by method name.
     skipped : dict of str to str
-        Reasons of the methods that are not applicable, by method name.
+        For each method that is not applicable, by name, the reason why it is not.
 
     Examples
     --------
@@ -335,7 +340,10 @@ def validate_inputs(
     other_models: Predictions | Sequence[Predictions] | None = None,
     other_models_on_source: Predictions | Sequence[Predictions] | None = None,
 ) -> tuple[Predictions, Predictions]:
-    """Return both sides with other models attached; the target without labels, classes aligned."""
+    """Return source and target, validated, with the predictions of other models attached.
+
+    The target labels are removed, and its classes are put into the order of the source.
+    """
     for argument, value in (("source", source), ("target", target)):
         if not isinstance(value, Predictions):
             raise InputError(
@@ -372,7 +380,10 @@ def check_replicates(replicates: int) -> None:
 def resolve_temperature(
     source: Predictions, target: Predictions, requested: float | str | None
 ) -> tuple[Temperature | None, float | None]:
-    """Return the fit, if there was one, and the temperature; None if a side has no scores."""
+    """Return the temperature fit, or None if nothing was fitted, and the temperature.
+
+    The temperature is None if none was requested, or if the source or the target has no scores.
+    """
     if requested is not None and requested != "fit" and not isinstance(requested, float | int):
         raise InputError(f"temperature must be 'fit', None or a number above 0; got {requested!r}.")
     if requested is None or not (source.has_probs and target.has_probs):
@@ -384,7 +395,7 @@ def resolve_temperature(
 
 
 def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:
-    """Return the estimators with these names; all estimators if no name is passed."""
+    """Return the estimators with the given names, or all estimators if no name is given."""
     if not methods:
         return list(registered.available())
     requested = [methods] if isinstance(methods, str) else methods

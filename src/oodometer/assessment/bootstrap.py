@@ -1,4 +1,4 @@
-"""Estimators bound to a source, and the bootstrap confidence intervals of their estimates."""
+"""Run estimators for a given source, and compute bootstrap confidence intervals."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstim
 from oodometer.core.results import Estimate
 from oodometer.core.stats import Z95, rng_for, wilson_interval
 
-# Third-party estimators that do not implement `resample` run again on resampled rows, at most this
-# many times.
+# Third-party estimators that do not implement `resample` are run again on resampled rows. This is
+# the maximum number of such runs.
 MAX_ROW_BOOTSTRAP_REPLICATES = 50
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorRun:
-    """Estimator bound to a source at a temperature; it estimates any number of targets.
+    """Estimator with a source and a temperature; it can be run on any number of targets.
 
-    The random stream of an estimate depends on the seed, the method and the stream labels only, so
-    the order of estimates does not matter.
+    The random stream of an estimate depends only on the seed, the method and the stream labels.
+    Therefore results do not depend on the order in which targets are estimated.
     """
 
     estimator: Estimator
@@ -40,12 +40,12 @@ class EstimatorRun:
 
     @cached_property
     def learned_state(self) -> Any:
-        """State that a streaming estimator learns from the source, computed once."""
+        """Return the state that a streaming estimator learns from the source; it is cached."""
         assert isinstance(self.estimator, StreamingEstimator)
         return self.estimator.learn(self.source)
 
     def run(self, target: Predictions, *stream_labels: object) -> Estimate:
-        """Return the estimate of target rows in memory: for a streaming estimator, one batch."""
+        """Return the estimate for target rows that are in memory."""
         if isinstance(self.estimator, StreamingEstimator):
             total = self.estimator.summarize(self.learned_state, target)
             return self.from_total(total, *stream_labels)
@@ -73,7 +73,7 @@ class EstimatorRun:
     def estimate_segment(
         self, name: str, n: int, *, rows: Predictions | None = None, total: Any = None
     ) -> Segment:
-        """Return the estimate of a segment from its rows, or else from its total."""
+        """Return the estimate of a segment from its rows or, if `rows` is None, from its sums."""
         try:
             if rows is not None:
                 return Segment(name, n, self.run(rows, "segment", name))
@@ -92,8 +92,8 @@ class EstimatorRun:
         if "source labels" in getattr(
             self.estimator, "needs", ()
         ) and headline.has_constant_correctness(self.source):
-            # A bootstrap cannot draw an outcome that was never observed; the Wilson interval
-            # allows for it.
+            # The source has only correct rows or only errors. A bootstrap cannot draw the other
+            # outcome, because it was never observed; the Wilson interval allows for it.
             accuracy = float(self.source.correct[0])
             wilson = wilson_interval(accuracy * self.source.n, self.source.n)
             low -= accuracy - wilson[0]
@@ -112,10 +112,10 @@ class EstimatorRun:
 
 
 def _calibration_uncertainty(source: Predictions) -> float:
-    """Return the 95 % half-width of accuracy minus mean confidence on the source.
+    """Return the 95 % half-width for the difference of accuracy and mean confidence on the source.
 
-    A bootstrap of the scores alone does not contain this error: labels are needed to know whether
-    scores are calibrated.
+    A bootstrap of the scores alone does not include this error, because labels are needed to know
+    whether the scores are calibrated.
     """
     difference = source.correct - source.confidence
     return Z95 * float(difference.std()) / math.sqrt(source.n)
@@ -133,7 +133,7 @@ def make_runs(
     seed: int,
     replicates: int,
 ) -> dict[str, EstimatorRun]:
-    """Return one run per estimator by name; `source` is already at `temperature`."""
+    """Return one run per estimator by name; `source` is already scaled by `temperature`."""
     return {
         estimator.name: EstimatorRun(estimator, source, temperature, seed, replicates)
         for estimator in estimators
@@ -148,10 +148,10 @@ def run_all(
     skipped: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Return the estimates by method, and the reasons of the methods that are not applicable.
+    """Return the estimates by method, and the reason for each method that is not applicable.
 
-    A method in `totals` is estimated from its total, every other one from the target rows. Methods
-    in `skipped` are not run.
+    If `totals` has the sums of a method, the estimate is computed from these sums, otherwise from
+    the target rows. Methods in `skipped` are not run.
     """
     totals = totals or {}
     skipped = skipped or {}

@@ -1,10 +1,12 @@
 """Confidence-based performance estimation (CBPE; Kivimäki et al., 2025).
 
-With calibrated probabilities, "row i has class c" is a Bernoulli variable with probability p_ic, and
-counts over rows are Poisson-binomial: TP_c sums p_ic over the rows predicted as c, FN_c over all
-others. Ratios of counts are estimated by ratios of expectations. Ranking metrics (AUROC, average
-precision) rank rows by p and use p as fractional labels. Variances follow from the Bernoulli
-variables, by the delta method for metrics that are not linear in them.
+If probabilities are calibrated, "row i has class c" is a Bernoulli variable with probability p_ic,
+and counts over rows have a Poisson-binomial distribution. The expected number TP_c of true
+positives is the sum of p_ic over the rows predicted as c. The expected number FN_c of false
+negatives is the sum of p_ic over all other rows. A ratio of counts is estimated by the ratio of
+their expectations. The ranking metrics, AUROC and average precision, rank rows by p and use p as
+fractional labels. Variances are computed from the variances of the Bernoulli variables; the delta
+method is used for metrics that are not linear in the counts.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ NO_PAIRS = "the class requires rows that may have it and rows that may not"
 
 @dataclass(frozen=True)
 class ExpectedMetric:
-    """Expected metric of one class, of all rows ("all") or as class mean ("macro"), with interval.
+    """Expected value of a metric with its confidence interval.
 
-    The value is None with a `reason` if the metric is not defined.
+    `scope` is the name of a class, "all" for all rows, or "macro" for the mean over classes. If the
+    metric is not defined, the value is None and `reason` says why.
     """
 
     metric: str
@@ -47,7 +50,7 @@ class ExpectedMetric:
 
 
 def expected_metrics(target: Predictions) -> tuple[ExpectedMetric, ...]:
-    """Return the accuracy, and the other metrics of each class and their class means.
+    """Return the expected accuracy, all other metrics of each class, and their class means.
 
     The 95 % intervals reflect the randomness of the labels, given the rows and calibrated
     probabilities.
@@ -82,7 +85,7 @@ def _per_class_and_macro(
     compute: Callable[[ClassInput], tuple[float, float]],
     class_inputs: Iterable[ClassInput],
 ) -> Iterator[ExpectedMetric]:
-    """Yield the metric of every class, then the mean over classes for which it is defined."""
+    """Yield the metric of every class, then its mean over the classes for which it is defined."""
     values: list[float] = []
     deviations: list[float] = []
     for name, class_input in zip(names, class_inputs, strict=True):
@@ -97,7 +100,8 @@ def _per_class_and_macro(
     if not values:
         yield ExpectedMetric(metric, MACRO_SCOPE, None, reason="the metric is defined for no class")
         return
-    # Metrics of classes depend on each other; for fully correlated ones the deviations add up.
+    # The metrics of different classes are correlated. Full correlation is assumed, so the standard
+    # deviations are averaged, which gives an upper bound.
     variance = float(np.mean(deviations)) ** 2
     n_undefined = len(names) - len(values)
     reason = f"{n_undefined} classes without a value are left out" if n_undefined else ""
@@ -115,7 +119,7 @@ def _with_interval(
 
 @dataclass(frozen=True)
 class _ExpectedCounts:
-    """Means and variances of TP and FN of a class, and the number of rows predicted as it."""
+    """Means and variances of TP and FN of a class, and its number of predicted rows."""
 
     n_predicted: int
     true_positives: float
@@ -137,14 +141,14 @@ class _ExpectedCounts:
         )
 
     def delta_variance(self, by_true_positive: float, by_false_negative: float) -> float:
-        """Return the variance of a metric with these derivatives by TP and FN."""
+        """Return the delta-method variance of a metric from its derivatives in TP and FN."""
         return (
             by_true_positive**2 * self.true_positives_variance
             + by_false_negative**2 * self.false_negatives_variance
         )
 
 
-# Each of the following returns the value of a metric and its variance.
+# Each of the following functions returns the value of a metric and its variance.
 
 
 def _precision(counts: _ExpectedCounts) -> tuple[float, float]:
@@ -176,13 +180,13 @@ def _f1(counts: _ExpectedCounts) -> tuple[float, float]:
 
 
 def _auroc(scores: Floats) -> tuple[float, float]:
-    """Compute the probability that a row of the class ranks above one of another; ties count ½."""
+    """Compute the probability that a row of the class ranks above another row; ties count ½."""
     p, first, end = _sort_with_ties(scores)
     positive, negative = p.sum(), (1 - p).sum()
     if len(p) < 2 or not positive or not negative:
         raise NotApplicable(NO_PAIRS)
     up_to = np.r_[0.0, np.cumsum(p)]
-    # A row forms no pair with itself.
+    # A row is not paired with itself, so p is subtracted.
     above = (up_to[first] + up_to[end] - p) / 2
     total = len(p) - (first + end) / 2
     below = total - (positive - (up_to[first] + up_to[end]) / 2) - (1 - p) / 2
@@ -210,7 +214,7 @@ def _average_precision(scores: Floats) -> tuple[float, float]:
 
 
 def _sort_with_ties(scores: Floats) -> tuple[Floats, Ints, Ints]:
-    """Return scores in descending order, and the first and end index of each row's tie group."""
+    """Return descending scores, and for each the first and end index of the equal scores."""
     ordered = np.sort(scores)[::-1]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     sizes = np.diff(np.r_[starts, len(ordered)])

@@ -1,8 +1,10 @@
 """Typical range: conformal interval from the errors of past estimates.
 
-With past labelled domains (estimate, accuracy and, if known, estimator spread of each), the
-conformal quantile of |estimate − accuracy| / spread, times the present spread, bounds the error of
-the present estimate. It is valid if the present domain is exchangeable with the past ones.
+For each past domain, the estimate and the accuracy are known, and possibly the spread, which is the
+difference between the highest and the lowest estimate of several methods. The past errors
+|estimate − accuracy| are divided by the spread of their domain. The conformal quantile of these
+ratios, multiplied by the present spread, bounds the error of the present estimate. The bound is
+valid if the present domain is exchangeable with the past domains.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from oodometer.core.errors import InputError
 from oodometer.core.jsonable import fields_to_jsonable
 
 CONFIDENCE_LEVEL = 0.95
-# Lower limit of the spread: estimators may agree by chance and still be wrong.
+# Smaller spreads are replaced by this value, because estimators may agree by chance and be wrong.
 MIN_SPREAD = 0.02
 MIN_DOMAINS = 5
 ASSUMES = "this domain is similar to (exchangeable with) those of the history"
@@ -26,9 +28,10 @@ ASSUMES = "this domain is similar to (exchangeable with) those of the history"
 
 @dataclass(frozen=True)
 class ShiftInterval:
-    """Typical range of the accuracy, at the `level` that the number of past domains allows.
+    """Typical range of the accuracy.
 
-    `bias` is the mean of estimate minus accuracy over the past domains.
+    `level` is the coverage of the interval, which depends on the number of past domains. `bias` is
+    the mean of estimate minus accuracy over the past domains.
     """
 
     low: float
@@ -53,7 +56,8 @@ class History:
     truths : array of shape (n,)
         Measured accuracy of each past domain, a fraction.
     spreads : array of shape (n,), optional
-        Difference between the highest and the lowest estimate of the compared methods.
+        Difference between the highest and the lowest estimate of several methods in each past
+        domain.
 
     Raises
     ------
@@ -93,7 +97,10 @@ class History:
             )
 
     def interval(self, estimate: float, spread: float | None = None) -> ShiftInterval:
-        """Return the conformal interval around an estimate, scaled by spreads if all are known."""
+        """Return the conformal interval around an estimate.
+
+        Errors are scaled by the spreads if the past spreads and the present spread are known.
+        """
         errors = np.abs(self.estimates - self.truths)
         scale = 1.0
         scaled_by_spread = self.spreads is not None and spread is not None

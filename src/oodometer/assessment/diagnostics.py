@@ -1,9 +1,9 @@
-"""Diagnostics: when an estimate is not reliable, what that means, and what to do.
+"""Diagnostics: checks that warn when an estimate may not be reliable.
 
-The thresholds are set so that at most a few per cent of the diagnostics are not ok without shift.
-How often each is not ok on real data, and how large the errors of estimates are then, is in
-docs/results/quality_headline.md. "ok" means that one problem was looked for and not found; it does
-not prove that an estimate is right.
+The thresholds are set so that, without shift, at most a few per cent of the diagnostics give a
+warning. docs/results/quality_headline.md shows how often each diagnostic gives a warning on real
+data, and how large the errors of the estimates are in these cases. The status "ok" means that a
+diagnostic did not find the problem that it checks for. It does not prove that an estimate is right.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Status = Literal["ok", "warning", "critical"]
 # A status is shown by a shape and a word, not by a colour alone, for colour-blind readers.
 STATUS_SHAPES: dict[str, str] = {"ok": "●", "warning": "▲", "critical": "■"}
 STATUSES_WORST_FIRST: tuple[Status, ...] = ("critical", "warning", "ok")
-# These methods agree without shift. Others may differ even then, for example if scores are not
-# calibrated.
+# Without shift, these methods give similar estimates. The estimates of other methods may differ
+# even without shift, for example if the scores are not calibrated.
 COMPARED_METHODS = ("atc-mc", "doc", "im", "cot")
-# Values from which on a diagnostic is a warning, and critical.
+# For each diagnostic, the smallest value with status "warning" and the smallest with "critical".
 STATUS_LIMITS = {
     "score_distance": (0.1, 0.3),
     "domain_auc": (0.6, 0.8),
@@ -41,7 +41,7 @@ STATUS_LIMITS = {
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Value of one check, its status, its meaning, and advice for when the status is not ok."""
+    """Value of one check, its status, its meaning, and what to do if the status is not ok."""
 
     name: str
     value: float
@@ -51,7 +51,7 @@ class Diagnostic:
 
     @property
     def advice_text(self) -> str:
-        """Advice that applies now.
+        """Return the advice, or "nothing" if the status is ok.
 
         >>> Diagnostic("d", 3.0, "ok", "errors", "label more rows").advice_text
         'nothing'
@@ -60,7 +60,7 @@ class Diagnostic:
 
     @property
     def formatted_value(self) -> str:
-        """Value for people: large numbers as integers, others with three significant digits.
+        """Return the value as text: large numbers as integers, others with three digits.
 
         >>> Diagnostic("d", 11890.0, "ok", "m").formatted_value
         '11,890'
@@ -76,7 +76,7 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class DiagnosticContext:
-    """Inputs of every diagnostic; `source` and `target` are at the same temperature."""
+    """Inputs of every diagnostic; `source` and `target` are scaled by the same temperature."""
 
     source: Predictions
     target: Predictions
@@ -85,14 +85,14 @@ class DiagnosticContext:
 
 
 def _status(value: float, warning: float, critical: float) -> Status:
-    """Return the status of a value that is worse the larger it is."""
+    """Return the status of a value for which larger is worse."""
     if value >= critical:
         return "critical"
     return "warning" if value >= warning else "ok"
 
 
 def _facts_by_method(context: DiagnosticContext, name: str) -> dict[str, float]:
-    """Return a fact by method; raise NotApplicable if no method that was run reports it."""
+    """Return the named fact of each method that reports it; raise NotApplicable if none does."""
     facts = {e.method: e.facts[name] for e in context.estimates if name in e.facts}
     if not facts:
         raise NotApplicable(f"no method that reports {name} was run")
@@ -104,7 +104,7 @@ def _first_fact(context: DiagnosticContext, name: str) -> float:
 
 
 def estimate_range(estimates: Sequence[Estimate]) -> float:
-    """Return the difference between the highest and the lowest of the compared estimates.
+    """Return the difference between the highest and the lowest estimate of `COMPARED_METHODS`.
 
     >>> estimates = [Estimate(0.75, "atc-mc"), Estimate(0.5, "doc"), Estimate(0.99, "ac")]
     >>> estimate_range(estimates)
@@ -116,7 +116,7 @@ def estimate_range(estimates: Sequence[Estimate]) -> float:
 
 
 def worst_status(diagnostics: Sequence[Diagnostic]) -> Status:
-    """Return the worst status; ok if there are no diagnostics."""
+    """Return the worst status of the diagnostics, or ok if there are no diagnostics."""
     statuses = {diagnostic.status for diagnostic in diagnostics}
     return next((status for status in STATUSES_WORST_FIRST if status in statuses), "ok")
 
@@ -137,7 +137,7 @@ def score_distance(context: DiagnosticContext) -> Diagnostic:
 
 
 def outside_support(context: DiagnosticContext) -> Diagnostic:
-    """Compute the share of the target with confidences outside the source's range."""
+    """Compute the share of target rows whose confidence is outside the range of the source."""
     source, target = context.source.confidence, context.target.confidence
     value = float(((target < source.min()) | (target > source.max())).mean())
     return Diagnostic(
@@ -151,12 +151,12 @@ def outside_support(context: DiagnosticContext) -> Diagnostic:
 
 
 def borrowed_bins(context: DiagnosticContext) -> Diagnostic:
-    """Compute the share of the target in bins of IM without source rows."""
+    """Compute the share of target rows that fall into IM bins without source rows."""
     value = _first_fact(context, "borrowed_share")
     return Diagnostic(
         "borrowed_bins",
         value,
-        # Concerns this method only, so it is never critical for the headline.
+        # The problem concerns the method IM only, so it is never critical for the headline.
         "ok" if value < 0.01 else "warning",
         "share of the target in bins of confidence without source rows; im uses the accuracy of "
         "the nearest bin that has some",
@@ -165,13 +165,13 @@ def borrowed_bins(context: DiagnosticContext) -> Diagnostic:
 
 
 def weight_effective_share(context: DiagnosticContext) -> Diagnostic:
-    """Compute the smallest effective share of the source among the weighted methods."""
+    """Compute the smallest effective sample size of weighted methods as a share of the source."""
     shares = _facts_by_method(context, "effective_share")
     method = min(shares, key=lambda name: shares[name])
     return Diagnostic(
         "weight_effective_share",
         shares[method],
-        # Concerns the weighted methods only, so it is never critical for the headline.
+        # The problem concerns the weighted methods only, so it is never critical for the headline.
         "ok" if shares[method] > 0.5 else "warning",
         f"effective sample size of the most uneven weights ({method}) as a share of the source; if "
         "it is small, source and target are far apart and a few source rows decide that estimate",
@@ -180,7 +180,7 @@ def weight_effective_share(context: DiagnosticContext) -> Diagnostic:
 
 
 def domain_auc(context: DiagnosticContext) -> Diagnostic:
-    """Compute how well a classifier separates source from target."""
+    """Compute the AUROC of a classifier that separates source rows from target rows."""
     value = _first_fact(context, "domain_auc")
     return Diagnostic(
         "domain_auc",
@@ -193,7 +193,7 @@ def domain_auc(context: DiagnosticContext) -> Diagnostic:
 
 
 def beyond_support(context: DiagnosticContext) -> Diagnostic:
-    """Compute the share of the target without near neighbours in the source."""
+    """Compute the share of target rows that have no near neighbors in the source."""
     value = _first_fact(context, "beyond_support")
     return Diagnostic(
         "beyond_support",
@@ -206,12 +206,12 @@ def beyond_support(context: DiagnosticContext) -> Diagnostic:
 
 
 def agreement_line(context: DiagnosticContext) -> Diagnostic:
-    """Compute how well the agreements between models fit a line."""
+    """Compute how well a line fits the agreements of model pairs on source and target."""
     is_linear = _first_fact(context, "agreement_is_linear")
     return Diagnostic(
         "agreement_line",
         _first_fact(context, "agreement_r2"),
-        # Concerns these methods only, so it is never critical for the headline.
+        # The problem concerns aline-s and aline-d only, so it is never critical for the headline.
         "ok" if is_linear else "warning",
         "R² of the line through the agreements of model pairs on source and target; if it is low, "
         "accuracies are not on a line either",
@@ -220,7 +220,7 @@ def agreement_line(context: DiagnosticContext) -> Diagnostic:
 
 
 def class_shift(context: DiagnosticContext) -> Diagnostic:
-    """Compute the total variation between the predicted classes of source and target."""
+    """Compute the total variation distance between predicted classes on source and target."""
     source, target = (rows.class_counts / rows.n for rows in (context.source, context.target))
     value = float(np.abs(source - target).sum() / 2)
     pooled = (source + target) / 2
@@ -238,7 +238,7 @@ def class_shift(context: DiagnosticContext) -> Diagnostic:
 
 
 def class_collapse(context: DiagnosticContext) -> Diagnostic:
-    """Compute the share of the target's most predicted class."""
+    """Compute the share of target rows that are assigned to the most predicted class."""
     source_share, value = (
         float(rows.class_counts.max() / rows.n) for rows in (context.source, context.target)
     )
@@ -267,7 +267,7 @@ def source_errors(context: DiagnosticContext) -> Diagnostic:
 
 
 def estimator_spread(context: DiagnosticContext) -> Diagnostic:
-    """Compute how far the methods disagree."""
+    """Compute the difference between the highest and the lowest estimate."""
     if len(context.estimates) < 2:
         raise NotApplicable("a single method has no spread")
     value = estimate_range(context.estimates)
@@ -283,7 +283,7 @@ def estimator_spread(context: DiagnosticContext) -> Diagnostic:
 
 
 def temperature_fit(context: DiagnosticContext) -> Diagnostic:
-    """Check whether the temperature could be fitted."""
+    """Check whether the temperature fit converged to a value inside its range."""
     fit = context.temperature
     if fit is None:
         raise NotApplicable("no temperature was fitted")
@@ -301,7 +301,7 @@ def temperature_fit(context: DiagnosticContext) -> Diagnostic:
 
 
 def confusion_condition(context: DiagnosticContext) -> Diagnostic:
-    """Compute the condition number that label-shift methods depend on."""
+    """Compute the condition number of the confusion matrix, which affects label-shift methods."""
     # JSON has no infinity.
     value = float(min(_first_fact(context, "condition"), 1e300))
     return Diagnostic(
@@ -332,7 +332,7 @@ DIAGNOSTICS: tuple[Callable[[DiagnosticContext], Diagnostic], ...] = (
 
 
 def diagnose(context: DiagnosticContext) -> tuple[Diagnostic, ...]:
-    """Return all applicable diagnostics; without probabilities, for example, some are not."""
+    """Return all applicable diagnostics; some need probabilities or features, for example."""
     results = []
     for diagnostic in DIAGNOSTICS:
         try:

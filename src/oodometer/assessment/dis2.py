@@ -1,12 +1,16 @@
 """Lower bound of accuracy by disagreement discrepancy (DIS²; Rosenfeld & Garg, NeurIPS 2023).
 
-A critic is trained to agree with the model on the source and to disagree with it on the target. If
-no linear critic succeeds, the model cannot be much worse on the target than on the source:
+A critic is a linear classifier that is trained to agree with the model on the source and to
+disagree with the model on the target. If no critic succeeds, the model cannot be much worse on the
+target than on the source:
 
     acc_t ≥ acc_s − Δ − √((n_s + 4 n_t) ln(1/δ) / (2 n_s n_t)),
 
-where Δ is the largest difference of agreement that a critic attains on held-out rows. The loss on
-the target is −log(1 − softmax(z)_ŷ), which is consistent for any number of classes.
+where acc_s and acc_t are the accuracies on source and target, n_s and n_t are the numbers of
+held-out rows, and the bound holds with probability 1 − δ. Δ is the largest drop, from source to
+target, in the agreement of a critic with the model on held-out rows. The loss of a critic with
+logits z on a target row is −log(1 − softmax(z)_ŷ), where ŷ is the class predicted by the model.
+This loss is consistent for any number of classes.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ ASSUMES = (
     "a linear critic that agrees with the model on the source disagrees with it on the target at "
     "least as much as the true labels do"
 )
-# Settings of the critics, in all combinations.
+# Settings of the critics. One critic is trained for each combination.
 L2_PENALTIES = (1e-3,)
 DISAGREEMENT_WEIGHTS = (0.7, 1.0, 1.4, 2.0)
 MAX_ROWS_PER_SIDE = 5000
@@ -38,7 +42,7 @@ EPSILON = 1e-12
 
 @dataclass(frozen=True)
 class AccuracyLowerBound:
-    """Lower bound `value` of the accuracy, valid with confidence 1 − δ under its assumption."""
+    """Lower bound `value` of the accuracy; it holds with probability 1 − δ under its assumption."""
 
     value: float
     source_accuracy: float
@@ -53,9 +57,10 @@ class AccuracyLowerBound:
 def lower_bound(
     source: Predictions, target: Predictions, *, delta: float = 0.05, seed: int = 0
 ) -> AccuracyLowerBound:
-    """Return the bound from critics on log-probabilities and, if there are any, features.
+    """Return the bound from critics whose inputs are log-probabilities and, if present, features.
 
-    The critics are trained on one half of each side and evaluated on the other.
+    The critics are trained on one half of the source and of the target, and evaluated on the other
+    half.
     """
     if not 0 < delta < 1:
         raise out_of_range("delta", delta, above=0, below=1)
@@ -90,9 +95,9 @@ def lower_bound(
 
 @dataclass(frozen=True)
 class _DomainRows:
-    """Inputs of the critics in random row order, and the model's predicted classes.
+    """Inputs of the critics in random row order, and the classes that the model predicts.
 
-    The first half is for training, the rest is held out.
+    The first half of the rows is used for training, and the second half is held out.
     """
 
     inputs: Floats
@@ -102,7 +107,7 @@ class _DomainRows:
     def from_predictions(cls, rows: Predictions, rng: np.random.Generator) -> _DomainRows:
         sample = rows.rows(np.sort(rng.permutation(rows.n)[:MAX_ROWS_PER_SIDE]))
         order = rng.permutation(sample.n)
-        # From the model's outputs a critic can always reproduce the model.
+        # The model's outputs are inputs of the critic, so that a critic can reproduce the model.
         columns = [sample.log_probs]
         if sample.features is not None:
             columns.append(sample.features)
@@ -120,7 +125,7 @@ class _DomainRows:
 
 
 def _standardize(source: _DomainRows, target: _DomainRows) -> tuple[_DomainRows, _DomainRows]:
-    """Return both sides standardized by the source's moments, with an intercept."""
+    """Standardize both inputs by the mean and deviation of the source, and add an intercept."""
     center = source.inputs.mean(axis=0)
     deviation = source.inputs.std(axis=0)
     deviation = np.where(deviation > EPSILON, deviation, 1.0)
@@ -133,7 +138,7 @@ def _standardize(source: _DomainRows, target: _DomainRows) -> tuple[_DomainRows,
 
 
 def _fit_critics(source: _DomainRows, target: _DomainRows) -> Iterator[Floats]:
-    """Yield linear critics (inputs, k), one per combination of settings."""
+    """Yield the weights of linear critics, shape (inputs, k), one per combination of settings."""
     from scipy.optimize import minimize
 
     k = max(int(max(source.classes.max(), target.classes.max())) + 1, 2)
@@ -153,9 +158,10 @@ def _fit_critics(source: _DomainRows, target: _DomainRows) -> Iterator[Floats]:
 def _critic_loss(
     flat: Floats, source: _DomainRows, target: _DomainRows, settings: tuple[float, float]
 ) -> tuple[float, Floats]:
-    """Return the training loss of agreement on the source and disagreement on the target.
+    """Return the training loss of a critic and its gradient.
 
-    `settings` are the L2 penalty and the weight of disagreement. The second value is the gradient.
+    The loss has one term for agreement on the source and one for disagreement on the target.
+    `settings` are the L2 penalty and the weight of the disagreement term.
     """
     penalty, disagreement_weight = settings
     weights = flat.reshape(source.inputs.shape[1], -1)

@@ -1,8 +1,9 @@
 """Choice of the headline: the estimate that an assessment shows first.
 
-The rule was chosen on one half of three real benchmark suites and evaluated on the other half
-(docs/results/quality_headline.md). The best of all single methods and combinations that were tried
-was DOC if source and target look alike, COT otherwise, and ATC if COT is not applicable.
+Several methods and combinations of methods were compared on one half of each of three real
+benchmark suites, and the best was evaluated on the other halves (docs/results/quality_headline.md).
+The best rule was to use DOC if source and target look alike, COT otherwise, and ATC if COT is not
+applicable.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from oodometer.core.results import Estimate
 # If these diagnostics are ok, source and target look alike.
 SIMILARITY_DIAGNOSTICS = ("score_distance", "domain_auc")
 SIMILAR_DOMAINS_METHOD = "doc"
-# Otherwise the first applicable one of these methods that is not excluded.
+# If source and target do not look alike, the headline is the first of these methods that is
+# applicable and not excluded.
 METHOD_ORDER = (
     "cot", "atc-mc", "atc-ne", "doc", "im", "aline-s", "bbse", "iw", "ac", "mlls", "leap", "gde",
 )  # fmt: skip
@@ -28,7 +30,7 @@ def select_headline(
     calibrated: bool,
     statuses: Mapping[str, str],
 ) -> tuple[str, str]:
-    """Return the method of the headline, and why it was chosen."""
+    """Return the method of the headline, and the reason for its choice."""
     if len(estimates) == 1:
         return next(iter(estimates)), "the only method with a result"
     if SIMILAR_DOMAINS_METHOD in estimates and all(
@@ -48,9 +50,10 @@ def select_headline(
 
 
 def select_for_segments(methods: Collection[str], source: Predictions) -> str:
-    """Return the method for segments of the target, whatever the diagnostics are.
+    """Return the method for segments of the target; the choice does not depend on diagnostics.
 
-    COT assumes the class frequencies of the source, and those of a segment mostly differ.
+    COT and agreement-on-the-line are used only if there is no other method. COT assumes that class
+    frequencies are the same as on the source, which is mostly false for a segment.
     Agreement-on-the-line is fitted to whole domains.
     """
     last = {"cot", "aline-s", *_methods_without_threshold(source)}
@@ -61,7 +64,7 @@ def select_for_segments(methods: Collection[str], source: Predictions) -> str:
 def excluded_methods(
     estimates: Mapping[str, Estimate], source: Predictions, *, calibrated: bool
 ) -> dict[str, str]:
-    """Return the methods that cannot be the headline, and why."""
+    """Return the methods that cannot be the headline, each with the reason."""
     excluded = {}
     if not calibrated:
         excluded["cot"] = "the scores were not calibrated"
@@ -77,5 +80,5 @@ def _methods_without_threshold(source: Predictions) -> tuple[str, ...]:
 
 
 def has_constant_correctness(source: Predictions) -> bool:
-    """Return whether all source rows are correct, or none is."""
+    """Return whether the model is correct on all source rows or on no source row."""
     return bool(source.correct.all() or not source.correct.any())

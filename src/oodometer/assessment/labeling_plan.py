@@ -1,8 +1,8 @@
-"""plan_labels(): how many rows to label for a given precision, and which.
+"""plan_labels(): how many rows to label for a given precision, and which rows.
 
-Systematic sampling: rows are sorted by confidence and every k-th row is selected from a random
-start, which gives as many strata as labels. Every row has the same inclusion probability, so the
-labels need no weights.
+Rows are selected by systematic sampling: they are sorted by confidence, and every k-th row is
+selected from a random start. This is like stratified sampling with one label per stratum. Every row
+has the same probability of being selected, so the labels need no weights.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LabelingPlan:
     half_width : float
         Half-width of the 95 % confidence interval, a fraction.
     rows : array of int
-        Numbers of the rows to label, from 0, in ascending order.
+        Numbers of the rows to label, in ascending order. The first row has number 0.
     n_labels : int
         Number of labels that is sufficient if the scores are calibrated.
     n_labels_without_scores : int
@@ -48,7 +48,7 @@ class LabelingPlan:
 
     @property
     def label_savings(self) -> float:
-        """Share of labels that is saved in comparison with simple random sampling."""
+        """Return the share of labels that is saved compared with simple random sampling."""
         if not self.n_labels_without_scores:
             return 0.0
         return 1 - self.n_labels / self.n_labels_without_scores
@@ -70,7 +70,7 @@ def plan_labels(
     half_width: float = 0.02,
     seed: int = 0,
 ) -> LabelingPlan:
-    """Return how many rows to label for a confidence interval of a given half-width, and which.
+    """Return how many and which rows to label for a confidence interval of a given half-width.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ def plan_labels(
     Returns
     -------
     LabelingPlan
-        Rows to label, their number, and the number that simple random sampling would need.
+        Rows to label, their number, and the number of labels that simple random sampling would
+        need.
 
     Raises
     ------
@@ -108,10 +109,10 @@ def plan_labels(
 
 
 def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0) -> LabelingPlan:
-    """Return the plan for rows whose scores f are their probabilities of being correct.
+    """Return the plan for rows, given the probability f of each row that the model is correct.
 
-    The variance per label is θ(1 − θ) for simple random sampling with mean θ, and mean f(1 − f) if
-    labels are combined with scores.
+    For simple random sampling, the variance per label is θ(1 − θ), where θ is the mean of f. If
+    labels are combined with the scores f, the variance per label is the mean of f(1 − f).
     """
     if not 0 < half_width < 0.5:
         hint = f" Did you mean {half_width / 100:g}?" if 1 <= half_width < 50 else ""
@@ -130,12 +131,12 @@ def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0)
 
 
 def _required_labels(variance: float, half_width: float, n_rows: int) -> int:
-    """Return n with z² · variance / n = half_width², between `MIN_LABELS` and all rows."""
+    """Return n with z² · variance / n = half_width², at least `MIN_LABELS` and at most `n_rows`."""
     return min(max(math.ceil(variance * (Z95 / half_width) ** 2), MIN_LABELS), n_rows)
 
 
 def systematic_sample(scores: Floats, n_labels: int, seed: int) -> Ints:
-    """Select every k-th row in order of score, from a random start; ties in random order."""
+    """Select every k-th row by score, from a random start; order rows of equal score at random."""
     rng = rng_for(seed, "labelling")
     order = np.lexsort((rng.random(len(scores)), scores))
     step = len(scores) / n_labels

@@ -1,9 +1,10 @@
 """Non-inferiority test of the accuracy on the target (Pouget et al., ICML 2025).
 
-A logistic regression on one half of the source predicts from the confidence whether the model is
-correct. Its predictions on the other half and on the target are compared by a one-sided Welch test.
-The null hypothesis is that the target accuracy is lower by the margin or more. If it is rejected,
-the model is SUITABLE; otherwise the result is INCONCLUSIVE, which does not prove a loss.
+A logistic regression is fitted on one half of the source. It predicts from the confidence of a row
+whether the model is correct. Its predictions on the other half of the source and on the target are
+compared by a one-sided Welch test. The null hypothesis is that the target accuracy is lower than
+the source accuracy by the margin or more. If the null hypothesis is rejected, the decision is
+SUITABLE. Otherwise the decision is INCONCLUSIVE, which does not prove that accuracy is lost.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from oodometer.core.stats import rng_for
 
 ASSUMES = "the accuracy given the confidence is the same on the target as on the source"
 SIGNIFICANCE_LEVEL = 0.05
-# Correct rows and errors that the training half of the source must have.
+# Minimum number of correct rows, and of errors, in the training half of the source.
 MIN_ROWS_PER_OUTCOME = 20
 
 
 @dataclass(frozen=True)
 class NoninferiorityResult:
-    """Decision of the test, its p-value, and the predicted accuracies that were compared."""
+    """Decision and p-value of the test, and the predicted accuracies on source and target."""
 
     decision: Literal["SUITABLE", "INCONCLUSIVE"]
     p_value: float
@@ -48,7 +49,7 @@ class NoninferiorityResult:
 def noninferiority_test(
     source: Predictions, target: Predictions, *, margin: float = 0.05, seed: int = 0
 ) -> NoninferiorityResult:
-    """Test whether the target accuracy is lower than that of the source by less than a margin.
+    """Test whether the loss of accuracy from source to target is smaller than a margin.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 2000)
@@ -79,7 +80,7 @@ def noninferiority_test(
 def _predict_correctness(
     source: Predictions, target: Predictions, seed: int
 ) -> tuple[Floats, Floats]:
-    """Return the predicted probabilities that held-out source rows and target rows are correct."""
+    """Return predicted probabilities of being correct for held-out source rows and target rows."""
     from sklearn.linear_model import LogisticRegression
 
     order = rng_for(seed, "suitability").permutation(source.n)
@@ -106,7 +107,11 @@ def _predict_correctness(
 
 
 def _confidence_features(rows: Predictions) -> Floats:
-    """Return log-odds of the top class against the rest and the second class, and the entropy."""
+    """Return three features per row, computed from the probabilities.
+
+    They are the log-odds of the top class against all other classes, the log-odds of the top class
+    against the second class, and the negative entropy.
+    """
     probs = rows.probs.astype(np.float64)
     top_two = np.sort(np.partition(probs, -2, axis=1)[:, -2:], axis=1)
     second, first = np.clip(top_two, 1e-12, 1 - 1e-12).T

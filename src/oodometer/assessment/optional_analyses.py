@@ -1,4 +1,4 @@
-"""Optional analyses beside the estimates: expected metrics, a lower bound, a non-inferiority test."""
+"""Optional analyses: expected metrics, a lower bound of accuracy, and a non-inferiority test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oodometer.core.predictions import Predictions
 
 @dataclass(frozen=True)
 class AdditionalRequests:
-    """Names of expected metrics, whether to compute a lower bound, and the margin of the test."""
+    """Optional analyses to run: names of metrics, lower bound, and margin of the test."""
 
     metrics: tuple[str, ...] = ()
     bound: bool = False
@@ -24,7 +24,7 @@ class AdditionalRequests:
 
 @dataclass(frozen=True)
 class AdditionalResults:
-    """Results of the requested analyses, and the reasons of those that are not applicable."""
+    """Results of the requested analyses, and the reason for each that is not applicable."""
 
     metrics: tuple[cbpe.ExpectedMetric, ...] = ()
     bound: dis2.AccuracyLowerBound | None = None
@@ -35,7 +35,7 @@ class AdditionalResults:
 
     @property
     def metric_table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Headings, and one row per class with its metrics; accuracy has no classes."""
+        """Return the headings, and one row per class with its metrics (not the accuracy)."""
         by_class = [metric for metric in self.metrics if metric.scope != "all"]
         names = tuple(dict.fromkeys(metric.metric for metric in by_class))
         cells = {(metric.scope, metric.metric): _format_metric(metric) for metric in by_class}
@@ -45,7 +45,7 @@ class AdditionalResults:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Results in plain English, then the reasons."""
+        """Return the results as sentences, then the reasons why analyses are not applicable."""
         sentences = [
             f"Expected accuracy: {_format_metric(metric)}."
             for metric in self.metrics
@@ -79,7 +79,7 @@ class AdditionalResults:
 
 
 def resolve_expected_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of expected metrics; "all" stands for every one.
+    """Return validated names of expected metrics; "all" stands for all metrics.
 
     >>> resolve_expected_metrics(["F1", "average-precision"]), len(resolve_expected_metrics(["all"]))
     (('f1', 'average_precision'), 6)
@@ -101,7 +101,10 @@ def run_additional(
     temperature: float | None = None,
     seed: int = 0,
 ) -> AdditionalResults:
-    """Return the requested results at a temperature; inapplicable analyses have a reason."""
+    """Return the requested results, with scores scaled by a temperature.
+
+    For an analysis that is not applicable, the result contains the reason.
+    """
     target = target.without_labels().reorder_classes(source.class_names)
     if temperature is not None:
         source, target = source.at_temperature(temperature), target.at_temperature(temperature)
@@ -134,7 +137,7 @@ def run_additional(
 
 
 def _format_metric(metric: cbpe.ExpectedMetric) -> str:
-    """Return the value and its interval, or a dash if there is none."""
+    """Return the value and its interval as text, or a dash if the metric has no value."""
     if metric.value is None or metric.low is None or metric.high is None:
         return "–"
     return f"{metric.value:.2f} ({metric.low:.2f}–{metric.high:.2f})"

@@ -1,7 +1,8 @@
-"""One pass over target files: sums of estimators, a uniform sample of rows, and counts of labels.
+"""One pass over target files that computes sums for estimators and draws a sample of the rows.
 
-Results of disjoint partitions can be added, so any worker can read any partition. Rows are checked
-and reduced to confidence, class and entropy by a one-pass softmax kernel.
+Each partition of the files gives a partial result. Partial results can be merged, so any worker can
+read any partition. A softmax kernel validates the scores and computes the confidence, the class and
+the entropy of each row in one pass.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from oodometer.data.batch_reader import (
 from oodometer.data.bottom_k import BottomKSample, BottomKSampler, row_priorities
 from oodometer.data.prediction_files import ScoreSchema
 
-# Columns with more distinct values than this are rejected: their totals would not fit into memory.
+# A segment column with more distinct values is rejected, because the sums would not fit into
+# memory.
 MAX_SEGMENTS = 10_000
 
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """Streaming estimator with the state that it learned from the source; sent to workers."""
+    """Streaming estimator with the state that it learned from the source, to send to workers."""
 
     estimator: StreamingEstimator[Any, Any]
     learned_state: Any
@@ -50,7 +52,7 @@ class FittedEstimator:
 class SegmentTotal:
     """Sums of one method over the rows of one segment.
 
-    `reason` is not empty if the method is not applicable to some of the rows.
+    If the method is not applicable to some of the rows, `reason` says why; otherwise it is empty.
     """
 
     name: str
@@ -60,7 +62,7 @@ class SegmentTotal:
     reason: str = ""
 
     def merge(self, other: SegmentTotal) -> None:
-        """Add the rows of another part of the same segment."""
+        """Add the sums over other rows of the same segment."""
         self.n += other.n
         self.reason = self.reason or other.reason
         if not self.reason:
@@ -69,10 +71,11 @@ class SegmentTotal:
 
 @dataclass
 class PartialResult:
-    """Result of a pass over some rows: their number, sums by method, and samples.
+    """Result of a pass over some rows: the number of rows, sums by method, and samples.
 
-    `totals` are sums by method, `skipped` the reasons of methods that are not applicable, `segments`
-    the sums of one method by segment value, and `bin_counts` the rows per bin of confidence.
+    `totals` has the sums of each method, and `skipped` the reason for each method that is not
+    applicable. `segments` has the sums of one method for each segment value, and `bin_counts` has
+    the number of rows per confidence bin.
     """
 
     n: int = 0
@@ -85,7 +88,7 @@ class PartialResult:
     labelled_sample: BottomKSample | None = None
 
     def merge(self, other: PartialResult) -> None:
-        """Add the sums of other rows. Samples are merged by a `BottomKSampler` instead."""
+        """Add the sums over other rows. Samples are not merged here, but by `BottomKSampler`."""
         self.n += other.n
         self.n_unlabelled += other.n_unlabelled
         self.bin_counts = self.bin_counts + other.bin_counts
@@ -107,7 +110,7 @@ class PartialResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ScanPlan:
-    """Work to do on each partition of the target; it can be pickled and sent to workers.
+    """Callable that computes the partial result of one target partition; it can be pickled.
 
     Parameters
     ----------
@@ -118,17 +121,18 @@ class ScanPlan:
     temperature : float
         Temperature that divides the logits.
     estimators : tuple of FittedEstimator
-        Estimators that sum up every row.
+        Estimators whose sums over all rows are computed.
     segment_estimator : FittedEstimator, optional
-        Estimator that sums up every segment.
+        Estimator whose sums over the rows of each segment are computed.
     binned_accuracy : BinnedAccuracy
-        Bins of confidence in which rows are counted if the target has a label column.
+        Confidence bins. If the target has a label column, the rows in each bin are counted.
     seed : int
         Seed of the row priorities.
     sample_size, max_labels : int
-        Maximum number of sampled rows and of sampled labelled rows.
+        Maximum number of sampled rows, and maximum number of sampled labelled rows.
     priority_bound : int
-        Priority that no row of the final sample reaches; rows above it are not collected.
+        Upper bound of the priorities of the final sample. Rows with this priority or a higher one
+        are not collected.
     """
 
     schema: ScoreSchema
@@ -145,7 +149,7 @@ class ScanPlan:
     def __call__(
         self, partition: FilePartition, report_rows: Callable[[int], None] | None = None
     ) -> PartialResult:
-        """Return the result of one partition; `report_rows` receives the row count of each batch."""
+        """Return the result of one partition; pass the row count of each batch to `report_rows`."""
         result = PartialResult()
         sampler = BottomKSampler(self.sample_size, self.priority_bound)
         labelled_sampler = BottomKSampler(self.max_labels)
@@ -172,7 +176,7 @@ class ScanPlan:
         return result
 
     def _allocate_score_buffer(self) -> Array:
-        """Return an array that holds the scores of one batch after another."""
+        """Return a buffer for the scores of a batch, which is reused for every batch."""
         has_doubles = any(str(column_type) == "double" for _, column_type in self.schema.types)
         shape = len(self.schema.score_columns.columns), self.batch_size
         return np.empty(shape, dtype=np.float64 if has_doubles else np.float32)
@@ -199,7 +203,10 @@ class ScanPlan:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Table of consecutive target rows with the predictions; `first_position` is global."""
+    """Consecutive target rows with their predictions.
+
+    `first_position` is the position of the first row among all rows of the target.
+    """
 
     table: Any
     rows: Predictions
@@ -218,7 +225,7 @@ class _Batch:
 
     @cached_property
     def segments(self) -> tuple[Array, Ints]:
-        """Distinct segment values in order, and the index of each row's value."""
+        """Return the sorted distinct segment values, and for each row the index of its value."""
         assert self.schema.segment_by is not None
         return _encode_segments(self.table.column(self.schema.segment_by), self.schema.segment_by)
 
@@ -247,10 +254,10 @@ class _Batch:
         return BottomKSample(self.first_position + index, self.priorities[index], columns)
 
     def segment_totals(self, fitted: FittedEstimator) -> Iterator[tuple[Any, SegmentTotal]]:
-        """Yield the segment values of the batch with the sums over their rows."""
+        """Yield each segment value of the batch with the sums over the rows that have it."""
         values, codes = self.segments
         names = values.astype(str)
-        # 16-bit codes are sorted by counting instead of by comparison.
+        # For 16-bit integers, numpy uses a radix sort, which is faster than sorting by comparison.
         order = np.argsort(codes.astype(np.uint16), kind="stable")
         ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
         for j, value in enumerate(values.tolist()):
@@ -266,7 +273,7 @@ class _Batch:
 
 
 def find_labelled_rows(labels: Any) -> Ints:
-    """Return the row numbers of an Arrow column that are not null, NaN or blank text."""
+    """Return the numbers of the rows whose label is not null, NaN or blank text."""
     import pyarrow.compute as pc
 
     labels = labels.cast(frames.value_type(labels.type))
@@ -278,14 +285,14 @@ def find_labelled_rows(labels: Any) -> Ints:
 
 
 def segment_values(values: Array) -> Array:
-    """Return values that can be sorted: numbers unchanged, times as days, all others as text."""
+    """Return sortable values: keep numbers, convert times to days and all other values to text."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]")
     return values if values.dtype.kind in "iuf" else values.astype(str)
 
 
 def _encode_segments(column: Any, name: str) -> tuple[Array, Ints]:
-    """Return the distinct values of an Arrow column in order, and the index of each row's value."""
+    """Return the sorted distinct values of an Arrow column, and each row's index among them."""
     import pyarrow as pa
 
     frames.check_no_nulls(column, name)
@@ -316,11 +323,12 @@ def one_pass_predictions(
     temperature: float = 1.0,
     class_names: tuple[str, ...] | None = None,
 ) -> Predictions:
-    """Return unlabelled predictions with confidence, class and entropy of every row computed.
+    """Return unlabelled predictions whose confidence, class and entropy are already computed.
 
-    `Predictions` computes each statistic on demand. For rows that are read once, one pass that
-    checks the scores and computes all three saves one logarithm and one exponential per cell. Every
-    arithmetic operation is the same, so the statistics are equal to the last bit.
+    `Predictions` computes each of the three statistics on demand. This function validates the
+    scores and computes all three in one pass, which saves one logarithm and one exponential per
+    score. It uses the same arithmetic operations as `Predictions`, so the statistics are equal to
+    the last bit.
 
     Examples
     --------
@@ -331,7 +339,8 @@ def one_pass_predictions(
     validation.validate_score_matrix(scores, score_type)
     n, k = scores.shape
     if k == 2:
-        # One exponential per row is enough; the entropy follows from the confidence on demand.
+        # With two classes, one exponential per row is enough. The entropy is computed from the
+        # confidence on demand.
         _validate_scores(scores, score_type)
         confidence, classes = softmax_kernels.confidence_and_class(scores, score_type, temperature)
         statistics = RowStatistics(confidence=confidence, classes=classes)
@@ -356,7 +365,8 @@ def _multiclass_statistics(
     confidence: Floats = np.empty(n, dtype=dtype)
     negative_entropy: Floats = np.empty(n, dtype=dtype)
     classes: Ints = np.empty(n, dtype=np.int32)
-    # Classes are often masked by the lowest finite number, which overflows at low temperatures.
+    # Classes are often masked by setting their logits to the lowest finite number, which overflows
+    # when it is divided by a low temperature.
     with np.errstate(invalid="ignore", over="ignore"):
         for rows, block, (logs, weights), axis in _iter_blocks(scores):
             best, classes[rows] = softmax_kernels.first_maximum(block, axis)
@@ -385,17 +395,17 @@ def _multiclass_statistics(
 
 
 def _clipped_log(block: Floats, lowest: float, out: Floats) -> None:
-    """Compute the logarithm of probabilities, clipped from below at `MIN_PROBABILITY`."""
+    """Write the logarithm of probabilities to `out`; raise them to `MIN_PROBABILITY` if lower."""
     if lowest < MIN_PROBABILITY:
         block = np.maximum(block, MIN_PROBABILITY, out=out)
     np.log(block, out=out)
 
 
 def _iter_blocks(scores: Array) -> Iterator[tuple[slice, Floats, tuple[Floats, Floats], int]]:
-    """Yield each block's rows, its scores, two scratch arrays, and the axis of the classes.
+    """Yield the rows of each block, its scores, two scratch arrays, and the axis of the classes.
 
-    A block is a view unless the dtype or the memory layout differs from the one needed. Do not
-    overwrite it.
+    Do not overwrite the scores of a block: they are a view of `scores` if the dtype and the memory
+    layout allow it.
     """
     n, k = scores.shape
     axis = 1 if k >= softmax_kernels.MIN_ROWWISE_CLASSES else 0
@@ -417,7 +427,7 @@ def _iter_blocks(scores: Array) -> Iterator[tuple[slice, Floats, tuple[Floats, F
 def _is_valid_block(
     block: Floats, axis: int, score_type: ScoreType, lowest: float, highest: float
 ) -> bool:
-    """Return whether all rows are valid; `_validate_scores` then names the first invalid one."""
+    """Return whether all rows are valid; if not, `_validate_scores` reports the first error."""
     if score_type == "logits":
         return bool(np.isfinite(lowest) and np.isfinite(highest))
     excess = block.sum(axis=axis) - 1.0
@@ -430,7 +440,7 @@ def _is_valid_block(
 
 
 def _validate_scores(scores: Array, score_type: ScoreType) -> None:
-    """Raise as `Predictions` does, but without its warnings, which would repeat for every batch."""
+    """Raise the same errors as `Predictions`; omit warnings, which every batch would repeat."""
     if score_type == "probs":
         validation.validate_probs(scores, with_classes=False)
     else:

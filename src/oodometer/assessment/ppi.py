@@ -1,11 +1,13 @@
 """Accuracy from a few target labels by prediction-powered inference (PPI++; Angelopoulos et al., 2023).
 
-Each row has a label-free score f: the source accuracy in its bin of confidence. With y = 1 for
-correct rows among n labelled ones, and f there and on N unlabelled ones,
+Each target row has a score f, which is the source accuracy in the confidence bin of the row and
+needs no target label. There are n labelled rows, with y = 1 if the model is correct and y = 0
+otherwise, and N unlabelled rows. The estimate
 
     θ = λ · mean_N f + mean_n (y − λ f),   λ = cov(y, f) / ((1 + n/N) var f),
 
-is unbiased for any f, and more precise the better f predicts y. λ is cross-fitted.
+is unbiased for any f, and it is more precise if f predicts y better. λ is fitted by cross-fitting:
+the λ of a labelled row is computed from the labelled rows of the other folds.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ ASSUMES = (
 class FewLabelsEstimate:
     """Accuracy from labels with its 95 % confidence interval.
 
-    `weight` is λ. `label_savings` is one minus the ratio of the variances with and without scores:
-    0.3 means that ten labels are as precise as fourteen without scores.
+    `weight` is λ. `label_savings` is one minus the ratio of the variances with and without scores.
+    A value of 0.3 means that ten labels with scores are as precise as fourteen labels without
+    scores.
     """
 
     value: float
@@ -71,7 +74,8 @@ class FewLabelsEstimate:
 def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]:
     """Return the labelled rows, and whether the model is correct on them.
 
-    `target_labels` is (rows, labels), or one label per row with blanks (None, NaN or empty text).
+    `target_labels` is a pair (rows, labels), or a sequence with one label per target row in which
+    missing labels are None, NaN or empty text.
 
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     >>> labelled_rows([0, None, 1], target), labelled_rows(([0, 2], [0, 1]), target)
@@ -106,7 +110,7 @@ def _check_row_indices(rows: Array, n: int) -> None:
 def ppi_from_labels(
     source: Predictions, target: Predictions, target_labels: Any, seed: int
 ) -> FewLabelsEstimate | None:
-    """Return the accuracy from target labels; None if there are no labels."""
+    """Return the accuracy estimated from target labels; None if there are no labels."""
     rows, correct = labelled_rows(target_labels, target)
     if not len(rows):
         return None
@@ -118,7 +122,7 @@ def ppi_from_labels(
 def expected_correctness(source: Predictions, target: Predictions) -> Floats:
     """Return the source accuracy in the confidence bin of every target row.
 
-    Unlike confidences, which are often all close to 1, these values differ where accuracies do.
+    Confidences are often all close to 1. The accuracies of their bins show larger differences.
 
     >>> probs = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
     >>> rows = Predictions.from_probs(probs, labels=[0, 0, 0, 1])
@@ -128,14 +132,14 @@ def expected_correctness(source: Predictions, target: Predictions) -> Floats:
     try:
         binned_accuracy = BinnedAccuracy.fit(source)
         confidence = target.confidence
-    except NotApplicable:  # there are classes only
+    except NotApplicable:  # the model returns classes only, so there are no confidences
         return np.full(target.n, source.correct.mean())
     return binned_accuracy(confidence)
 
 
 @dataclass(frozen=True, eq=False)
 class BinnedAccuracy:
-    """Source accuracy in bins of confidence of equal mass."""
+    """Source accuracy in confidence bins that contain equal numbers of source rows."""
 
     edges: Floats
     accuracies: Floats
@@ -203,7 +207,10 @@ def ppi_estimate(
     *,
     rng: np.random.Generator,
 ) -> FewLabelsEstimate:
-    """Return the accuracy from labelled rows, their scores, and the scores of unlabelled rows.
+    """Return the accuracy estimated from labelled rows and the scores of all rows.
+
+    `correct` and `scores` have one value per labelled row; `unlabelled` has the scores of the
+    unlabelled rows, or their moments.
 
     >>> scores = np.linspace(0, 1, 40)
     >>> unlabelled = np.full(400, 0.5)
@@ -251,7 +258,7 @@ def ppi_estimate(
 
 
 def best_weight(correct: Floats, scores: Floats, n_unlabelled: int) -> float:
-    """Return λ = cov(y, f) / ((1 + n/N) var f); 0 if all scores are equal."""
+    """Return λ = cov(y, f) / ((1 + n/N) var f), or 0 if all scores f are equal."""
     if np.ptp(scores) == 0:
         return 0.0
     variance = float(scores.var(ddof=1))
@@ -262,7 +269,7 @@ def best_weight(correct: Floats, scores: Floats, n_unlabelled: int) -> float:
 def _cross_fit_weights(
     correct: Floats, scores: Floats, n_unlabelled: int, rng: np.random.Generator
 ) -> Floats:
-    """Return λ of every labelled row, fitted on the other folds."""
+    """Return the λ of every labelled row, computed from the labelled rows of the other folds."""
     folds = rng.permutation(len(correct)) % N_FOLDS
     weights = [
         best_weight(correct[folds != j], scores[folds != j], n_unlabelled) for j in range(N_FOLDS)

@@ -14,7 +14,7 @@ from oodometer.core.results import Estimate
 
 
 def format_percent(fraction: float) -> str:
-    """Return a fraction in percent, without the sign.
+    """Return a fraction as text in percent, without the percent sign.
 
     >>> format_percent(0.8125)
     '81.2'
@@ -23,7 +23,7 @@ def format_percent(fraction: float) -> str:
 
 
 def format_interval(interval: Estimate | ShiftInterval) -> str:
-    """Return the bounds of an interval in percent."""
+    """Return the bounds of an interval as text in percent."""
     if interval.low is None or interval.high is None:
         return "unknown"
     return f"{format_percent(interval.low)}–{format_percent(interval.high)}"
@@ -31,7 +31,7 @@ def format_interval(interval: Estimate | ShiftInterval) -> str:
 
 @dataclass(frozen=True)
 class Headline:
-    """Estimate that is shown first, why it was chosen, and the worst status of all diagnostics."""
+    """Estimate that is shown first, the reason for its choice, and the worst diagnostic status."""
 
     estimate: Estimate
     why: str
@@ -43,7 +43,10 @@ class Headline:
 
 @dataclass(frozen=True)
 class Segment:
-    """Estimate for the target rows with one segment value; None with a `reason` if not applicable."""
+    """Estimate for the target rows that have one segment value.
+
+    If the method is not applicable to these rows, `estimate` is None and `reason` says why.
+    """
 
     value: str
     n: int
@@ -65,7 +68,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Result of `estimate`: how accurate the model is on the target, by every applicable method.
+    """Result of `estimate`: the accuracy on the target as estimated by every applicable method.
 
     ``assessment["atc-mc"]`` is the estimate of one method.
 
@@ -78,23 +81,23 @@ class Assessment:
     source_accuracy : float
         Accuracy on the source.
     source_interval : tuple of float
-        Its 95 % confidence interval (Wilson).
+        95 % confidence interval of the accuracy on the source (Wilson).
     temperature : float or None
-        Temperature at which the scores were used; None if they were used as they are.
+        Temperature by which the logits were divided; None if the scores were not changed.
     estimates : tuple of Estimate
         Estimates of all applicable methods.
     skipped : dict of str to str
-        Reasons of the methods that are not applicable, by method name.
+        For each method that is not applicable, by name, the reason why it is not.
     headline : Headline
         Estimate that is shown first.
     diagnostics : tuple of Diagnostic
-        Checks of when the estimates are not reliable.
+        Checks that warn when estimates may not be reliable.
     segments : tuple of Segment
         Estimates by segment.
     seed : int
         Random seed.
     shift : ShiftInterval, optional
-        Typical range of the accuracy, from a history of past domains.
+        Typical range of the accuracy, computed from a history of past domains.
     notes : tuple of str
         Remarks on how the numbers were computed, such as the use of samples.
 
@@ -135,7 +138,7 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """Result in plain English, with the assumption and its limits."""
+        """Return the result as sentences, with the assumption and a warning about its limits."""
         estimate = self.headline.estimate
         status = self.headline.status
         names = ", ".join(d.name for d in self.diagnostics if d.status == status)
@@ -153,12 +156,12 @@ class Assessment:
 
     @property
     def uses_target_labels(self) -> bool:
-        """Return whether the headline is estimated from target labels, so that shift does not bias it."""
+        """Return whether the headline is estimated from target labels, so shift cannot bias it."""
         return self.headline.estimate.method == PPI_METHOD
 
     @property
     def typical_range_text(self) -> str:
-        """Typical range in percent, or the reason why there is none."""
+        """Return the typical range in percent, or the reason why there is none."""
         if self.uses_target_labels:
             return "not needed: the labels are those of the target"
         if self.shift is None:

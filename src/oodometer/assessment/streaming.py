@@ -1,7 +1,9 @@
-"""estimate_files(): estimates from files larger than memory, in one pass, serial or distributed.
+"""estimate_files(): accuracy estimates from files larger than memory, in one pass.
 
-Mergeable estimators read every row of the target; the others, the diagnostics and the charts use a
-uniform sample. Memory holds a few batches of at most 32 MiB each, the sums, and the samples.
+The files can be read by this process or by the workers of a runner. Mergeable estimators compute
+sums over batches, so they use every row of the target. All other estimators, the diagnostics and
+the charts use a uniform random sample of the rows. Memory holds a few batches of at most 32 MiB
+each, the sums, and the samples.
 """
 
 from __future__ import annotations
@@ -55,33 +57,35 @@ from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_boun
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile, ScoreSchema
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial, threads
 
-# A source with more rows, or more cells (rows × classes), is represented by a sample.
+# If the source has more rows than this, or more cells (rows × classes), a random sample is used.
 MAX_SOURCE_ROWS = 2_000_000
 MAX_SOURCE_CELLS = 64_000_000
-# Rows and cells of the target sample, for methods that need all rows at once.
+# Maximum number of rows and of cells (rows × classes) in the target sample, which is used by
+# methods that need all rows at once.
 MAX_SAMPLE_ROWS = 100_000
 MAX_SAMPLE_CELLS = 16_000_000
-# Labels of the target that are used; of more labels a sample is taken.
+# Maximum number of target labels that are used. If there are more, a random sample is used.
 MAX_LABELS = 100_000
-# Target rows that are read before the pass, to check the scores and the estimators.
+# Number of target rows that are read before the pass, to check the scores and the estimators.
 PREVIEW_ROWS = 1024
-# Reader threads of the serial runner. Each holds one batch in memory; use workers for more.
+# Maximum number of reader threads of the serial runner. Each thread holds one batch in memory.
 MAX_READER_THREADS = 4
 
 
 @dataclass(frozen=True)
 class EstimateOptions:
-    """Settings of `estimate_files`, with the meaning that they have for `estimate`.
+    """Settings of `estimate_files`; they have the same meaning as the arguments of `estimate`.
 
     Parameters
     ----------
     methods : str, or sequence of str or Estimator, optional
-        Estimators to run; each of them must be applicable. By default all applicable ones run.
+        Estimators to run; every listed estimator must be applicable. By default, all applicable
+        estimators are run.
     temperature : float, "fit" or None
-        Temperature that divides the logits of both sides. "fit" calibrates it on the source, None
-        leaves the scores as they are.
+        Temperature by which the logits of source and target are divided. With "fit", it is
+        calibrated on the source. With None, the scores are not changed.
     segment_by : str, optional
-        Column of the target. The accuracy of the rows with each value is then estimated as well.
+        Column of the target. The accuracy is then also estimated for each value of the column.
     seed : int
         Random seed.
     replicates : int
@@ -115,8 +119,9 @@ def estimate_files(
 ) -> Assessment:
     """Estimate the accuracy on a target whose predictions are in files larger than memory.
 
-    Mergeable methods read every row. The other methods and the diagnostics use a uniform sample of
-    the target; `Assessment.notes` then gives its size. The result does not depend on the runner.
+    Mergeable methods use every row. All other methods and the diagnostics use a uniform random
+    sample of the target if it is large; `Assessment.notes` then gives the size of the sample. The
+    result does not depend on the runner.
 
     Parameters
     ----------
@@ -124,18 +129,19 @@ def estimate_files(
         Labelled predictions: a Parquet, CSV or Arrow file, a folder of such files, or a pattern such
         as ``"scores/*.parquet"``.
     target : str or path
-        Predictions on the new data, in the same forms. Labels of a few rows, in the label column,
-        are used as `target_labels` of `estimate`; labels of all rows are ignored.
+        Predictions on the new data, in the same formats as the source. If only some rows have a
+        value in the label column, these labels are used like `target_labels` of `estimate`. If all
+        rows have a label, the labels are ignored.
     columns : PredictionColumns, optional
-        Names of the columns with scores and labels, and names of the classes.
+        Names of the columns that contain scores and labels, and names of the classes.
     options : EstimateOptions, optional
         Methods, temperature, segment column, seed and replicates.
     history : History or sequence of Predictions, optional
-        Past domains with known accuracy, as for `estimate`.
+        Past domains with known accuracy; see `estimate`.
     runner : Runner
         `serial`, `processes(4)` or `distributed(address)`.
     progress : callable, optional
-        Called with the number of rows read, their total (0 if unknown), and the unit.
+        Called with the number of rows read, the total number of rows (0 if unknown), and the unit.
 
     Returns
     -------
@@ -147,7 +153,7 @@ def estimate_files(
     InputError
         If a file cannot be read, or the files do not match each other or the options.
     NotApplicable
-        If no method is applicable, or a requested one is not.
+        If no method is applicable, or if a requested method is not applicable.
 
     Examples
     --------
@@ -174,7 +180,7 @@ def estimate_files(
 
 @dataclass(frozen=True, eq=False)
 class StreamedAssessment:
-    """Assessment with the predictions that a report needs: the source and the target sample.
+    """Assessment with the source and target predictions that the HTML report needs.
 
     `n_labels` is the number of labelled target rows.
     """
@@ -196,7 +202,7 @@ def assess_streamed(
     runner: Runner = serial,
     progress: ProgressCallback | None = None,
 ) -> StreamedAssessment:
-    """Return the assessment of files, with the source and the sample that it was computed from."""
+    """Return the assessment of files, with the source and the target sample that were used."""
     files = StreamedTarget.open(target, columns, options.segment_by)
     loaded = load_source(
         source, columns, options.seed, runner, RowProgress(progress, None, "source rows")
@@ -240,7 +246,7 @@ def assess_streamed(
 def _estimate_from_labels(
     files: StreamedTarget, summary: PartialResult, binned_accuracy: BinnedAccuracy, seed: int
 ) -> FewLabelsEstimate | None:
-    """Return the PPI++ estimate from labelled target rows; None if no row or every row has one."""
+    """Return the PPI++ estimate from target labels; None if no row or every row has a label."""
     labelled = summary.labelled_sample
     if labelled is None or not len(labelled) or not summary.n_unlabelled:
         return None
@@ -259,7 +265,7 @@ def _sampling_notes(
     n_sampled: int,
     n_labels: int,
 ) -> Iterator[str]:
-    """Yield which numbers were computed from samples."""
+    """Yield notes that say which results were computed from a random sample."""
     if source.sampling_note is not None:
         yield source.sampling_note
     if n_sampled < summary.n:
@@ -278,7 +284,7 @@ def _sampling_notes(
 
 @dataclass(frozen=True, eq=False)
 class StreamedSource:
-    """Labelled predictions, possibly a uniform sample of the `n_rows` rows in the files."""
+    """Labelled predictions: all `n_rows` rows of the files, or a uniform random sample of them."""
 
     predictions: Predictions
     n_rows: int
@@ -297,7 +303,7 @@ def load_source(
     runner: Runner,
     report_rows: Callable[[int], None],
 ) -> StreamedSource:
-    """Read a labelled source: a small file as a whole, larger ones in batches."""
+    """Read a labelled source; small files are read as a whole, larger files in batches."""
     if not is_large(location):
         whole = ScoreFile.open(location).predictions(columns, labelled=True)
         return StreamedSource(whole, whole.n)
@@ -328,7 +334,7 @@ def load_source(
 
 @dataclass(frozen=True)
 class SourceScanPlan:
-    """Work to do on each partition of the source; it can be pickled and sent to workers."""
+    """Callable that samples the rows of one source partition; it can be pickled."""
 
     schema: ScoreSchema
     batch_size: int
@@ -367,7 +373,7 @@ def _read_first_scores(
     max_rows: int,
     location: str | Path,
 ) -> tuple[Path, Array]:
-    """Return the file and the scores of the first batch that has rows."""
+    """Return the scores of the first batch that has rows, and the file they are from."""
     scores_only = replace(schema, label_column=None, segment_by=None)
     for partition in partitions:
         for _, table in read_tables(scores_only, partition, max_rows):
@@ -387,7 +393,7 @@ def _no_rows(location: str | Path) -> InputError:
 class StreamedTarget:
     """Target files: their schema, their partitions, and the predictions of the first rows.
 
-    `n_rows` is None if the number of rows is known only after reading.
+    `n_rows` is None if the number of rows is not known before the files are read.
     """
 
     files: tuple[Path, ...]
@@ -406,7 +412,7 @@ class StreamedTarget:
         partitions, n_rows = make_partitions(files)
         path, scores = _read_first_scores(schema, partitions, PREVIEW_ROWS, location)
         with error_context(path):
-            # Predictions warn if logits look like probabilities; the pass itself does not.
+            # `Predictions` warns here if logits look like probabilities; the pass does not warn.
             preview = schema.predictions(scores)
         return cls(files, schema, partitions, n_rows, preview)
 
@@ -423,14 +429,14 @@ class StreamedTarget:
         )
 
     def encode_labels(self, labels: Array) -> Array:
-        """Return the class numbers of labels as they are in the files."""
+        """Return the class numbers of labels that were read from the files."""
         codes = encode_labels(
             labels,
             len(labels),
             self.k,
             self.schema.class_names,
             "labels of the target",
-            numeric_text=True,  # CSV columns that begin with blanks are read as text
+            numeric_text=True,  # CSV columns whose first cells are empty are read as text
         )
         assert codes is not None
         return codes
@@ -439,9 +445,9 @@ class StreamedTarget:
 def fit_mergeable(
     runs: Mapping[str, EstimatorRun], preview: Predictions
 ) -> tuple[dict[str, FittedEstimator], dict[str, str]]:
-    """Return the fitted mergeable estimators, and the reasons of those that are not applicable.
+    """Return the fitted mergeable estimators, and the reason for each that is not applicable.
 
-    An estimator that cannot summarize the first rows cannot summarize any.
+    An estimator is not applicable if it cannot summarize the first rows.
     """
     fitted: dict[str, FittedEstimator] = {}
     skipped: dict[str, str] = {}
@@ -462,7 +468,7 @@ def make_plan(
     fitted: Mapping[str, FittedEstimator],
     skipped: Mapping[str, str],
 ) -> ScanPlan:
-    """Return the work to do on each partition of the target."""
+    """Return the plan that computes the partial result of each target partition."""
     run = next(iter(runs.values()))
     segment_estimator = None
     methods = [name for name in runs if name not in skipped]
@@ -484,7 +490,7 @@ def make_plan(
 
 
 class RowProgress:
-    """Thread-safe progress report of rows read; reporting after `stop` raises."""
+    """Thread-safe progress report of the rows read; calls after `stop` raise an error."""
 
     def __init__(self, progress: ProgressCallback | None, total: int | None, unit: str) -> None:
         self._progress = progress
@@ -514,7 +520,7 @@ def scan(
     """Return the merged result of all partitions.
 
     Sums are added in the order of the partitions, because the last bits of a floating-point sum
-    depend on the order. Samples do not.
+    depend on the order. Samples can be merged in any order.
     """
     in_process = runner is serial
     work = partial(plan, report_rows=rows_read) if in_process else plan

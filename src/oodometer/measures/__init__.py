@@ -1,9 +1,9 @@
 """Measures: scores of a model that need no target labels.
 
-To add a measure, write one new file in this package with a frozen dataclass that has the attributes
-of `oodometer.core.protocols.Measure`, and add one line, an instance of it, to `MEMBERS` in
-`registry.py`. Run `oodometer.testing.check_measure` on it, and add a row to `docs/methods.md`. Other
-packages add measures by an entry point of the group `oodometer.measures`.
+To add a measure, create a new module in this package and define a frozen dataclass that has the
+attributes of `oodometer.core.protocols.Measure`. Then add an instance of the class to `MEMBERS` in
+`registry.py`, check the instance with `oodometer.testing.check_measure`, and add a row to
+`docs/methods.md`. Other packages add measures by an entry point of the group `oodometer.measures`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Comparison of a mean on the target with the mean on the source: forms of Jacobian and Mixup.
+"""Comparison of a mean on the target with the mean on the source, for Jacobian and Mixup.
 
-Vedantam et al., NeurIPS 2021, §7.3: the target mean T alone, T − S, T / S and log T − log S.
+With T the mean on the target and S the mean on the source, the forms of a measure are T, T − S,
+T / S and log T − log S (Vedantam et al., NeurIPS 2021, §7.3).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def check_form(form: str) -> None:
 
 
 def compare(target: float, source: float, form: ComparisonForm) -> float:
-    """Return T, T − S, T / S or log T − log S.
+    """Return T, T − S, T / S or log T − log S, where T is `target` and S is `source`.
 
     >>> [round(compare(3.0, 2.0, form), 3) for form in COMPARISON_FORMS]
     [3.0, 1.0, 1.5, 0.405]
@@ -56,9 +57,10 @@ def compare_means(
     max_rows: int,
     purpose: str,
 ) -> Score:
-    """Compare the means of a value per row on target and reference, over at most `max_rows` each.
+    """Compare the mean of `row_values` on the target with its mean on the reference data.
 
-    `purpose` labels the random stream that draws the rows.
+    Each mean is over at most `max_rows` random rows. `purpose` is the label of the random stream
+    that selects these rows.
     """
     sides = {"target": subject.target}
     if form != "plain":

@@ -1,9 +1,9 @@
-"""Classifier heads on features, linear and larger, for the divergences.
+"""Heads for the divergences: classifiers on features, named "linear" and "larger".
 
 Vedantam et al., NeurIPS 2021, §7.2.
 
-`fit_head` fits a head by scikit-learn. `SoftmaxHead` takes single gradient steps, for labels that
-change during training.
+`fit_head` fits a head with scikit-learn. `SoftmaxHead` is a head that is trained by single gradient
+steps, so that labels can change during training.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.stats import rng_for
 
 HeadName = Literal["linear", "larger"]
-# Narrower hidden layers hardly learn: a ReLU unit that is 0 for all rows stays 0.
+# Narrower hidden layers hardly learn, because a ReLU unit that is 0 for all rows stays 0.
 MIN_HIDDEN_WIDTH = 16
-# Rows of one gradient step.
+# Number of rows per gradient step.
 STEP_ROWS = 200
 # Learning rates; heads with more weights need smaller ones.
 LEARNING_RATES: dict[HeadName, float] = {"linear": 0.01, "larger": 0.001}
-# Maximum number of steps of a fit. Narrow heads need thousands, wide ones hundreds.
+# Maximum number of steps of a fit. Narrow heads need thousands of steps, wide heads hundreds.
 MAX_FIT_STEPS: dict[HeadName, int] = {"linear": 1000, "larger": 6000}
 _ADAM_BETA1 = 0.9
 _ADAM_BETA2 = 0.999
@@ -34,7 +34,9 @@ _ADAM_EPSILON = np.float32(1e-8)
 
 
 def hidden_sizes(head: HeadName, d: int) -> tuple[int, ...]:
-    """Return the widths of the hidden layers on d features: none, or d/2, d/4, d/4.
+    """Return the widths of the hidden layers for d features.
+
+    The linear head has no hidden layer. The larger head has three, of widths d/2, d/4 and d/4.
 
     >>> hidden_sizes("larger", 512), hidden_sizes("larger", 10), hidden_sizes("linear", 512)
     ((256, 128, 128), (16, 16, 16), ())
@@ -61,10 +63,10 @@ class FittedHead:
 
 
 def fit_head(head: HeadName, features: Floats, labels: Ints, *, seed: int) -> FittedHead:
-    """Fit a head by log-loss, with scikit-learn's default penalty on the weights.
+    """Fit a head by minimizing the log-loss with scikit-learn's default penalty on the weights.
 
-    The penalty (C = 1, alpha = 0.0001) matters if the classes are separable: without it, the
-    weights would grow without bound.
+    The penalty is C = 1 for the linear and alpha = 0.0001 for the larger head. It is needed because
+    the weights would otherwise grow without bound if the classes are separable.
     """
     from sklearn.exceptions import ConvergenceWarning
 
@@ -82,12 +84,13 @@ def fit_head(head: HeadName, features: Floats, labels: Ints, *, seed: int) -> Fi
 def _linear_model() -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    # A tighter tolerance than the default: rounding of the features must not change the head.
+    # The tolerance is tighter than the default, so that rounding of the features does not change
+    # the head.
     return LogisticRegression(max_iter=MAX_FIT_STEPS["linear"], tol=1e-6)
 
 
 def _larger_model(features: Floats, seed: int) -> tuple[Any, int]:
-    """Return the unfitted model and its gradient steps per pass over the rows."""
+    """Return the unfitted model and the number of gradient steps per pass over the rows."""
     from sklearn.neural_network import MLPClassifier
 
     n, d = features.shape
@@ -104,9 +107,10 @@ def _larger_model(features: Floats, seed: int) -> tuple[Any, int]:
 
 
 class SoftmaxHead:
-    """Head trained by single Adam steps, in float32.
+    """Head that is trained by single Adam steps, in float32.
 
-    Initial weights are uniform within ±1/√(inputs of the layer).
+    Initial weights and biases are uniform within ±1/√d, where d is the number of inputs of the
+    layer.
     """
 
     def __init__(self, head: HeadName, d: int, k: int, rng: np.random.Generator) -> None:
@@ -155,7 +159,7 @@ class SoftmaxHead:
 
     def _adam_step(self, gradients: list[Floats]) -> None:
         self._n_steps += 1
-        # Bias corrections: both moments start at 0.
+        # Correct the bias of the moments, which start at 0.
         correction1 = np.float32(1 - _ADAM_BETA1**self._n_steps)
         correction2 = np.float32(1 - _ADAM_BETA2**self._n_steps)
         rate = np.float32(self.learning_rate) / correction1

@@ -1,7 +1,8 @@
 """measure(): compute every applicable measure of a model on its source and target data.
 
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
-Risk Minimizers", NeurIPS 2021. Measures share forward passes, features and gradients.
+Risk Minimizers", NeurIPS 2021. All measures use the same forward passes, features and gradients,
+which are computed only once.
 """
 
 from __future__ import annotations
@@ -72,26 +73,27 @@ class SubsetNoise:
 
 @dataclass(frozen=True)
 class Measurements(Mapping[str, Score]):
-    """Scores by measure name, and the measures that were not applicable.
+    """Mapping from measure names to scores, with the reasons why measures were skipped.
 
-    A mapping from measure names to scores. Looking up a skipped measure raises NotApplicable.
+    A measure is skipped if it is not applicable. Looking up a skipped measure raises NotApplicable.
 
     Parameters
     ----------
     model : str or None
-        Name of the model; None if there was none.
+        Name of the model; None if the measures were computed without a model.
     source, target : str
         Names of the datasets.
     n_source, n_target : int
-        Numbers of rows.
+        Number of source rows and number of target rows.
     n_training : int or None
         Number of training rows; None if no training data were given.
     scores : mapping from str to Score
         Score of each measure that applies.
     skipped : mapping from str to str
-        Reason for each measure that does not apply.
+        For each measure that does not apply, the reason why it does not.
     noise : mapping from str to SubsetNoise
-        Variation over random subsets of the rows, if it was requested.
+        Mean and standard deviation of each measure over random subsets of the rows. Empty if no
+        subsets were requested.
     seed : int
         Random seed.
     """
@@ -172,8 +174,8 @@ def measure(
     Parameters
     ----------
     model : object or None
-        Anything that `as_model` accepts. Without a model (None), source and target are features of
-        shape (n, d) or Predictions, and torch is not needed.
+        Anything that `as_model` accepts. If it is None, pass features of shape (n, d) or
+        Predictions as source and target; torch is then not needed.
     source : object
         Labelled data that the model was not trained on: anything that `as_dataset` accepts, or a
         mapping from domain names to datasets.
@@ -182,27 +184,29 @@ def measure(
     measures : str, Measure or sequence of these, optional
         Measures to compute. Default: all.
     training_data : object, optional
-        Data that the model was trained on, the S of the papers. Default: the source.
+        Data that the model was trained on. Measures compare these data with the target; the papers
+        call them S. Default: the source.
     features : pair of arrays, optional
-        Features of the source and of the target. Default: computed at `layer`.
+        Features of the source and of the target. By default, the features are the output of
+        `layer`.
     layer : str, optional
         Name of the layer whose output is the features. Default: the input of the last linear layer.
     subsamples : int
-        Number of random subsets of 80 % of the rows on which each measure is repeated, to report its
-        mean, standard deviation and signal-to-noise ratio. 0, or at least 2.
+        Number of random subsets, each of 80 % of the rows, on which every measure is computed again
+        to report its mean, standard deviation and signal-to-noise ratio. Must be 0 or at least 2.
     seed : int
         Random seed.
     runner : Runner, optional
-        Runner whose workers do the forward passes and the measures, with one thread each. Default:
-        this process.
+        Runner whose workers compute the forward passes and the measures, with one thread per
+        worker. By default, everything is computed in this process.
     progress : callable, optional
         Called with the number of steps done, their total and a description.
 
     Returns
     -------
     Measurements
-        Scores by measure name. Of several measures, those that do not apply are skipped, with the
-        reason.
+        Scores by measure name. If several measures were requested, a measure that does not apply is
+        skipped, and the result contains the reason.
 
     Raises
     ------
@@ -269,14 +273,14 @@ def build_subject(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Subject:
-    """Open a model with its source and target data; nothing is computed yet.
+    """Return the subject that measures are computed on, without computing outputs or features yet.
 
     Parameters
     ----------
     model : object or None
         Anything that `as_model` accepts, or None.
     source, target : object
-        Anything that `as_dataset` accepts; without a model, features or Predictions.
+        Anything that `as_dataset` accepts. If there is no model, features or Predictions.
     training : object, optional
         Data that the model was trained on.
     features : pair of arrays, optional
@@ -291,7 +295,7 @@ def build_subject(
     Returns
     -------
     Subject
-        The argument of `Measure.measure`.
+        Model with its source, target and training data; the argument of `Measure.measure`.
 
     Examples
     --------
@@ -386,7 +390,8 @@ def _noise_by_measure(
         scores = [outcomes[member.name] for outcomes in subsets]
         values = np.array([score.value for score in scores if isinstance(score, Score)])
         if len(values) and len(values) == len(scores):
-            # Equal values have no deviation, even if their mean is rounded.
+            # If all values are equal, `std` may still return a tiny number, because the mean is
+            # rounded. The standard deviation is then set to 0.
             sd = float(values.std(ddof=1)) if np.ptp(values) > 0 else 0.0
             noise[member.name] = SubsetNoise(float(values.mean()), sd, len(values))
     return noise

@@ -3,10 +3,11 @@
 Gretton et al., "A Kernel Two-Sample Test", JMLR 2012; Rahimi & Recht, "Random Features for
 Large-Scale Kernel Machines", NeurIPS 2007; Sun & Saenko, "Deep CORAL", ECCV-W 2016.
 
-The Gaussian MMD is computed over all pairs, block by block: distances as float32 matrix products,
-sums in float64. The error of a float32 distance is about 1e-7 of the squared norms of the rows, so:
-features are centred to keep norms small; the distance of a row to itself is set to 0; rows with a
-very close neighbor are recomputed in float64. Distances below the float64 rounding error are 0.
+The Gaussian MMD is computed over all pairs of rows, block by block. Distances are computed by
+float32 matrix products and summed in float64. The error of a float32 distance is about 1e-7 of the
+squared norms of the rows. Three steps keep this error small: the features are centred, the distance
+of a row to itself is set to 0, and the distances of rows with a very close neighbor are recomputed
+in float64. Distances below the float64 rounding error are set to 0.
 """
 
 from __future__ import annotations
@@ -23,30 +24,32 @@ from oodometer.parallel.runners import limit_to_one_thread
 
 # The γ of exp(−γ‖a−b‖²), from the widest kernel to the narrowest.
 GAMMAS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-# Rows and columns of a block: 1 MB of float32, which stays in the CPU cache.
+# Number of rows and of columns of a block. A block takes 1 MB as float32, which stays in the CPU
+# cache.
 BLOCK_ROWS = 512
 # Rows with a distance below this share of their squared norm are recomputed in float64.
 CLOSE_DISTANCE_SHARE = 1e-3
-# Smaller blocks are computed in float64: too few pairs for their rounding errors to cancel.
+# Blocks with fewer pairs are computed in float64, because too few rounding errors cancel out.
 MIN_FLOAT32_PAIRS = 2**14
-# A float64 distance below this share of the squared norm is 0.
+# A float64 distance below this share of the squared norm is a rounding error and is set to 0.
 ZERO_DISTANCE_SHARE = 1e-14
-# If γ‖a−b‖² exceeds this in a whole block, the kernel is below 1e-13 and is taken as 0.
+# If γ‖a−b‖² exceeds this value for all pairs of a block, the kernel is below 1e-13 and counts as 0.
 MAX_KERNEL_EXPONENT = 30.0
-# If γ‖a−b‖² is below this in a whole block, three terms of the series are as exact as float32.
+# If γ‖a−b‖² is at most this value for all pairs of a block, the exponential series up to its cubic
+# term is as exact as float32.
 MAX_SERIES_EXPONENT = 0.01
 # exp of smaller arguments is a denormal number, which is slow on many processors.
 MIN_EXP_ARGUMENT = -80.0
-# Rows and values of features that are converted to float64 at once.
+# Maximum numbers of rows and of feature values that are converted to float64 at once.
 FLOAT64_BLOCK_ROWS = 4096
 FLOAT64_BLOCK_CELLS = 2**23
-# Columns of a covariance matrix that are computed at once.
+# Number of columns of a covariance matrix that are computed at once.
 COVARIANCE_BLOCK_COLUMNS = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class _RowBlock:
-    """Block of rows of one sample: as given, and centred in float32 with squared norms."""
+    """Block of rows of one sample, with the centred rows and their squared norms in float32."""
 
     raw: Array
     centre: Floats
@@ -60,8 +63,9 @@ class _RowBlock:
 def gaussian_mmd(first: Array, second: Array) -> float:
     """Return the biased MMD² of two samples with the kernel k(a, b) = Σ_γ exp(−γ‖a−b‖²).
 
-    mean k(S, S) + mean k(T, T) − 2 mean k(S, T) over all pairs, including each row with itself. The
-    relative error is about 1e-7 (at most 1e-4), the absolute error about 1e-9.
+    For samples S and T, the value is mean k(S, S) + mean k(T, T) − 2 mean k(S, T). The means are
+    over all pairs of rows and include the pair of each row with itself. The relative error is about
+    1e-7 and at most 1e-4; the absolute error is about 1e-9.
 
     >>> k = sum(np.exp(-γ) for γ in GAMMAS)
     >>> bool(np.isclose(gaussian_mmd(np.array([[0.0]]), np.array([[1.0]])), 7 + 7 - 2 * k))
@@ -70,7 +74,7 @@ def gaussian_mmd(first: Array, second: Array) -> float:
     centre = _centre(first, second)
     first_blocks = _row_blocks(first, centre)
     second_blocks = _row_blocks(second, centre)
-    # Further threads would only wait actively between the small blocks.
+    # More threads would not help: they would spend their time waiting between the small blocks.
     with limit_to_one_thread():
         within = _mean_kernel(first_blocks, first_blocks) + _mean_kernel(
             second_blocks, second_blocks
@@ -112,7 +116,11 @@ def _mean_kernel(first: Sequence[_RowBlock], second: Sequence[_RowBlock]) -> flo
 def _block_pairs(
     first: Sequence[_RowBlock], second: Sequence[_RowBlock]
 ) -> Iterator[tuple[_RowBlock, _RowBlock, int]]:
-    """Yield pairs of blocks with their multiplicity; within one sample, symmetric pairs once."""
+    """Yield pairs of blocks and how often each counts.
+
+    Within one sample, the pairs (a, b) and (b, a) give the same sum, so only one of them is
+    yielded, and it counts twice.
+    """
     for number, left in enumerate(first):
         for right in second[number:] if first is second else second:
             yield left, right, 2 if first is second and left is not right else 1
@@ -126,7 +134,7 @@ def _fill_distances(left: _RowBlock, right: _RowBlock, out: Floats) -> None:
     out += right.squared_norms
     if left is right:
         np.fill_diagonal(out, np.inf)
-    # Close rows have nearly equal norms, so the norm of the left row stands for both.
+    # Close rows have nearly equal norms, so it is enough to compare with the norm of the left row.
     is_close = out.min(axis=1) < CLOSE_DISTANCE_SHARE * left.squared_norms
     inexact = np.flatnonzero(is_close | (out.size < MIN_FLOAT32_PAIRS))
     if len(inexact):
@@ -154,7 +162,8 @@ def _kernel_sum(distances: Floats, scratch: Floats) -> float:
     for γ in GAMMAS[n_series:]:
         if γ * nearest > MAX_KERNEL_EXPONENT:
             break
-        # The tenth power of the previous kernel would save 5 % of the time and lose a digit.
+        # This kernel is also the tenth power of the previous one. Computing it that way would save
+        # 5 % of the time but lose one digit.
         np.multiply(distances, np.float32(-γ), out=scratch)
         np.clip(scratch, MIN_EXP_ARGUMENT, 0.0, out=scratch)
         np.exp(scratch, out=scratch)
@@ -163,9 +172,9 @@ def _kernel_sum(distances: Floats, scratch: Floats) -> float:
 
 
 def _series_sum(distances: Floats, gammas: Sequence[float], scratch: Floats) -> float:
-    """Return Σ exp(−x) as Σ 1 − x + x²/2 − x³/6, for kernels close to 1.
+    """Return Σ exp(−x) by the series Σ 1 − x + x²/2 − x³/6, for kernels close to 1.
 
-    The series needs no exponential per γ and avoids the coarse float32 values close to 1.
+    The series needs no exponentials, and it avoids the rounding of float32 values close to 1.
     """
     first = float(distances.sum(dtype=np.float64))
     np.multiply(distances, distances, out=scratch)
@@ -178,11 +187,12 @@ def _series_sum(distances: Floats, gammas: Sequence[float], scratch: Floats) -> 
 def random_feature_mmd(
     first: Array, second: Array, *, rng: np.random.Generator, count: int
 ) -> tuple[float, float]:
-    """Return an approximation of `gaussian_mmd` in time linear in the rows, and its standard error.
+    """Return an approximation of `gaussian_mmd` and its standard error, in linear time.
 
-    exp(−γ‖a−b‖²) is the mean of cos ω·(a−b) over ω ~ N(0, 2γI), so MMD² is the mean of
-    |φ_S(ω) − φ_T(ω)|² with φ the mean of exp(iω·x) over a sample. Each of the `count` independent
-    directions is scaled to every γ and gives an unbiased value; the error is that of their mean.
+    exp(−γ‖a−b‖²) is the mean of cos ω·(a−b) over ω ~ N(0, 2γI). Therefore MMD² is the mean of
+    |φ_S(ω) − φ_T(ω)|² over ω, where φ is the mean of exp(iω·x) over the rows x of a sample. Each of
+    the `count` independent random directions is scaled for every γ and gives one unbiased value of
+    MMD². The function returns the mean of these values and the standard error of that mean.
 
     >>> rows = np.array([[0.0, 1.0], [2.0, 3.0]])
     >>> random_feature_mmd(rows, rows[::-1], rng=np.random.default_rng(0), count=8)
@@ -197,7 +207,7 @@ def random_feature_mmd(
 
 
 def _mean_cos_sin(rows: Array, centre: Floats, directions: Floats) -> Floats:
-    """Return the means of cos and sin of √(2γ) x·direction: (2, n_gammas, n_directions)."""
+    """Return the means of cos and sin of √(2γ) x·direction, shape (2, n_gammas, n_directions)."""
     count = directions.shape[1]
     totals = np.zeros((2, len(GAMMAS), count))
     for block in row_blocks(len(rows), count):
@@ -210,7 +220,9 @@ def _mean_cos_sin(rows: Array, centre: Floats, directions: Floats) -> Floats:
 
 
 def mean_covariance_distance(first: Array, second: Array) -> float:
-    """Return ‖μ_S − μ_T‖² + ‖cov_S − cov_T‖_F², with unbiased covariances of at least two rows.
+    """Return ‖μ_S − μ_T‖² + ‖cov_S − cov_T‖_F², where cov is the unbiased covariance matrix.
+
+    Each sample must have at least two rows.
 
     >>> mean_covariance_distance(np.array([[-1.0], [1.0]]), np.array([[1.0], [7.0]]))
     272.0
@@ -218,7 +230,8 @@ def mean_covariance_distance(first: Array, second: Array) -> float:
     first_mean = first.mean(axis=0, dtype=np.float64)
     second_mean = second.mean(axis=0, dtype=np.float64)
     total = float(((first_mean - second_mean) ** 2).sum())
-    # Blocks of columns bound the memory: a whole covariance matrix has the width squared.
+    # The covariance matrix is computed in blocks of columns to limit memory, because its size is
+    # the square of the number of features.
     for start in range(0, len(first_mean), COVARIANCE_BLOCK_COLUMNS):
         columns = slice(start, start + COVARIANCE_BLOCK_COLUMNS)
         gap = _covariance(first, first_mean, columns) - _covariance(second, second_mean, columns)
@@ -227,7 +240,7 @@ def mean_covariance_distance(first: Array, second: Array) -> float:
 
 
 def _covariance(rows: Array, mean: Floats, columns: slice) -> Floats:
-    """Return some columns of the covariance matrix."""
+    """Return the given columns of the unbiased covariance matrix."""
     step = max(min(FLOAT64_BLOCK_ROWS, FLOAT64_BLOCK_CELLS // len(mean)), 1)
     total = np.zeros((len(mean), len(mean[columns])))
     for start in range(0, len(rows), step):

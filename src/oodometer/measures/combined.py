@@ -1,4 +1,4 @@
-"""Divergences averaged over source domains, and divergences plus the source error.
+"""Divergences that are averaged over source domains or added to the source error.
 
 Vedantam et al., NeurIPS 2021, §6, §7.2.
 """
@@ -22,9 +22,9 @@ from oodometer.measures.subject import Subject, measure_one
 
 @dataclass(frozen=True)
 class MultiSource:
-    """Mean of a measure over the source domains, each compared with the target separately.
+    """Mean of a measure over the source domains; each domain is compared with the target.
 
-    The value of each domain is a fact of the score.
+    The facts of the score contain the value of each domain.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class MultiSource:
 class PlusSourceError:
     """Sum of a measure and the error rate on held-out source data.
 
-    The error rate is a fact of the score.
+    The facts of the score contain the error rate.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Parallel measures: workers run the forward passes first, then the measures.
+"""Parallel computation of measures by the workers of a runner.
 
-Outputs and features of all rows are computed in blocks and concatenated in the parent process. Then
-each task is a group of measures that share intermediate results, or all measures on one random
-subset of the rows.
+First, workers compute the outputs and features of all rows in blocks, and the parent process
+concatenates the blocks. Then workers compute the measures. A task is a group of measures that use
+the same intermediate results, or all measures on one random subset of the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def precompute_outputs(
 ) -> Subject:
     """Return the subject with the outputs and features of all rows computed by the workers.
 
-    A view on which the model fails stays as it is: the measures that read it report the error.
+    If the model fails on the source, target or training data, their outputs are not computed here;
+    the measures that need these outputs then report the error.
     """
     computed: dict[str, Any] = {}
     for side in ("source", "target", "training"):
@@ -46,14 +47,14 @@ def precompute_outputs(
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """Names of measures to compute on all rows, or on the random subset of number `replicate`."""
+    """Names of measures to compute on the random subset number `replicate`; None means all rows."""
 
     names: tuple[str, ...]
     replicate: int | None = None
 
 
 def group_by_shared_work(members: Sequence[Measure]) -> list[list[Measure]]:
-    """Group measures that share a classifier, gradients or forward passes, in order.
+    """Group measures that use the same classifier, gradients or forward passes; keep their order.
 
     >>> from oodometer.measures import available
     >>> [[member.name for member in group][:2] for group in group_by_shared_work(available())][:2]
@@ -72,7 +73,7 @@ def run_requests(
     requests: Sequence[MeasureRequest],
     progress: ProgressCallback | None,
 ) -> list[MeasureOutcomes]:
-    """Return the outcomes of each request, in order."""
+    """Return the outcomes of each request, in the order of the requests."""
     total = sum(len(request.names) for request in requests)
     done = 0
     outcomes = []
@@ -89,10 +90,10 @@ def run_requests(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MeasureTask:
-    """Measures of a subject, sent to each worker once and called for every request.
+    """Callable that computes requested measures of a subject; it is sent to each worker once.
 
-    Each worker builds the subject itself and keeps it between requests, with the opened network
-    and everything that measures share.
+    Each worker builds the subject and keeps it between requests. The opened network and the
+    intermediate results of earlier measures are then available to later requests.
     """
 
     members: Mapping[str, Measure]
@@ -126,7 +127,7 @@ class MeasureTask:
             return measure_all([self.members[name] for name in request.names], subject)
 
     def payload(self) -> dict[str, Any]:
-        """Return the measures, the model and the data by the names used in error messages."""
+        """Return the parts that are sent to workers, by the names used in error messages."""
         model = self.target.model
         sources = [
             source for source in (self.source, self.target, self.training) if source is not None

@@ -1,10 +1,11 @@
-"""Fisher measures: eigenvalues and eigenvectors of the Fisher matrices of both sides.
+"""Fisher measures: eigenvalues and eigenvectors of the Fisher matrices of source and target.
 
 Vedantam et al., NeurIPS 2021, §7.3, §8.3.
 
-The empirical Fisher matrix of a side is F = (1/Ñ) Σ g gᵀ over Ñ of its rows, where g is the gradient
-of log p(y|x) with respect to all weights and y is sampled from the predicted probabilities of x. The
-measures need only the inner products of the gradients, so F is never formed.
+The empirical Fisher matrix is F = (1/Ñ) Σ g gᵀ over Ñ source rows or Ñ target rows. For a row x, g
+is the gradient of log p(y|x) with respect to all weights, and y is a class sampled from the
+predicted probabilities. The measures need only the inner products of the gradients, so F is never
+computed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView, subsample_note
 
 EigenvalueForm = Literal["diff", "ratio"]
-# Default number of rows per side (Vedantam et al., 2021, §8.3): fewer for networks above this number of weights.
+# Default numbers of rows from the source and from the target (Vedantam et al., 2021, §8.3). They
+# depend on whether the network has more weights than the first number.
 MAX_SMALL_NETWORK_WEIGHTS = 500_000
 SMALL_NETWORK_ROWS = 1000
 LARGE_NETWORK_ROWS = 75
@@ -40,7 +42,7 @@ MIN_EIGENVALUE_SHARE = 1e-8
 
 
 class GradientProducts(NamedTuple):
-    """Inner products of gradients: within the source, within the target, and between both."""
+    """Inner products of gradients within the source, within the target, and between the two."""
 
     source: Floats
     target: Floats
@@ -64,9 +66,10 @@ class FisherEigenvalues:
     Parameters
     ----------
     form : {"diff", "ratio"}
-        Σα_T − Σα_S or Σα_T / Σα_S.
+        Σα_T − Σα_S or Σα_T / Σα_S, where α are the eigenvalues, T is the target and S the source.
     rows : int, optional
-        Number of rows per side. Default: 1,000, or 75 for networks of more than 500,000 weights.
+        Maximum number of rows of the source and of the target. Default: 1,000, or 75 for networks
+        of more than 500,000 weights.
     memory : int
         Maximum memory of the computation, in bytes.
 
@@ -113,13 +116,15 @@ class FisherAlignment:
     """Largest sum of |cos| over one-to-one pairs of source and target Fisher eigenvectors.
 
     The paper uses the signed cosine, but the sign of an eigenvector is arbitrary and depends on the
-    library. Eigenvectors whose eigenvalue is close to 0 are left out; the facts give the numbers
-    that remain. The sum grows with these numbers, so compare models on equally many rows.
+    library. Eigenvectors whose eigenvalue is close to 0 are left out. The facts of the score give
+    the number of eigenvectors that remain. The sum grows with this number, so compare models only
+    on the same number of rows.
 
     Parameters
     ----------
     rows : int, optional
-        Number of rows per side. Default: 1,000, or 75 for networks of more than 500,000 weights.
+        Maximum number of rows of the source and of the target. Default: 1,000, or 75 for networks
+        of more than 500,000 weights.
     memory : int
         Maximum memory of the computation, in bytes.
 
@@ -155,10 +160,12 @@ class FisherAlignment:
 
 
 def eigenvector_cosines(products: GradientProducts) -> Floats:
-    """Return the cosines between Fisher eigenvectors of the source (rows) and of the target.
+    """Return the cosines between source eigenvectors (rows) and target eigenvectors (columns).
 
-    Let G = Σ_i √μ_i u_i v_iᵀ have one gradient per row. GGᵀ has eigenvalues μ and eigenvectors u, and
-    v_i = Gᵀu_i / √μ_i; so v_i · w_j = u_iᵀ (G_S G_Tᵀ) u_j / √(μ_i μ_j).
+    Let G be the matrix with one gradient per row, and G = Σ_i √μ_i u_i v_iᵀ its singular value
+    decomposition. GGᵀ has eigenvalues μ_i and eigenvectors u_i, and the Fisher eigenvectors are
+    v_i = Gᵀu_i / √μ_i. For source S and target T, this gives
+    v_S,i · v_T,j = u_S,iᵀ (G_S G_Tᵀ) u_T,j / √(μ_S,i μ_T,j).
 
     >>> swapped = GradientProducts(np.diag([4.0, 1.0]), np.diag([9.0, 1.0]), np.array([[0, 2], [3, 0]]))
     >>> np.abs(eigenvector_cosines(swapped)).round(6)
@@ -170,7 +177,7 @@ def eigenvector_cosines(products: GradientProducts) -> Floats:
 
 
 def _whitening_vectors(gram: Floats) -> Floats:
-    """Return u_i / √μ_i in columns, the largest μ first, without eigenvalues close to 0."""
+    """Return u_i / √μ_i as columns, by decreasing eigenvalue μ_i; drop eigenvalues close to 0."""
     values, vectors = np.linalg.eigh(gram)
     keep = np.flatnonzero(values > MIN_EIGENVALUE_SHARE * values[-1])[::-1]
     return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
@@ -214,14 +221,14 @@ def _compute_gradient_products(subject: Subject, rows: int | None, memory: int) 
 
 
 def default_rows(network: Network) -> int:
-    """Return the paper's number of rows per side for the size of the network."""
+    """Return the number of rows that the paper uses for a network of this size."""
     n_weights = sum(weight.numel() for weight in network.weights.values())
     return SMALL_NETWORK_ROWS if n_weights <= MAX_SMALL_NETWORK_WEIGHTS else LARGE_NETWORK_ROWS
 
 
 def _sample_side(network: Network, view: ModelView) -> InputsWithClasses:
     inputs = view.inputs()
-    # One stream for both sides: a row that is on both sides gets one class.
+    # Source and target use the same random stream, so a row that occurs in both gets one class.
     uniforms = view.row_streams("fisher classes").uniforms(1)[:, 0]
     return InputsWithClasses(inputs, sample_classes(network, inputs, uniforms))
 

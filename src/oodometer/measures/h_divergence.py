@@ -1,10 +1,11 @@
-"""H-divergence: accuracy of a classifier of source against target features.
+"""H-divergence: accuracy of a classifier that separates source features from target features.
 
-Vedantam et al., NeurIPS 2021, §7.2, Alg. 1, 3.
+Vedantam et al., NeurIPS 2021, §7.2, Algorithms 1 and 3.
 
-Equally many rows of both sides are split into a training and a test half by their content. Features
-are standardised by the mean and standard deviation of the training half; columns that are constant
-there become 0.
+The same number of rows is used from the source and from the target. Source and target are each
+split into a training half and a test half, which depends on the content of the rows. Features are
+standardized by the mean and standard deviation of the training half. Columns that are constant in
+the training half become 0 there.
 """
 
 from __future__ import annotations
@@ -25,19 +26,21 @@ from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.model_view import ModelView
 
 Half = Literal["test", "train"]
-# Default maximum of rows per side; with 512 features a larger head then takes a few seconds.
+# Default maximum number of rows of the source and of the target. With this number of rows and 512
+# features, the head "larger" is fitted in a few seconds.
 MAX_SIDE_ROWS = 2000
-# With more features, a larger head would need gigabytes of memory and hours.
+# With more features, the head "larger" would need gigabytes of memory and hours.
 MAX_FEATURES = 8192
-# Two rows per side for training and two for testing.
+# Source and target need at least two rows each for training and two for testing.
 MIN_SIDE_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class SplitFeatures:
-    """Standardised features of both halves, of shape (side, rows, d), source first.
+    """Standardized features of the training half and of the test half.
 
-    `source` has the source rows in this order, the training half first.
+    `train` and `test` have shape (2, rows, d); index 0 is the source and index 1 is the target.
+    `source` is the view of the source rows in the same order, with the training half first.
     """
 
     train: Floats
@@ -48,12 +51,15 @@ class SplitFeatures:
 
 
 def split_features(subject: Subject, rows: int) -> SplitFeatures:
-    """Draw at most `rows` rows per side and split them into halves, both by row content."""
+    """Select at most `rows` rows of source and target each, and split them into halves.
+
+    The selection and the split depend on the content of the rows, not on their order.
+    """
     return subject.cached(("halves", rows), lambda: _split_features(subject, rows))
 
 
 def _split_features(subject: Subject, rows: int) -> SplitFeatures:
-    _ = subject.features  # validates the features of both sides
+    _ = subject.features  # validates the features of source and target
     sides = (subject.reference, subject.target)
     n_available = min(side.n for side in sides)
     if n_available < MIN_SIDE_ROWS:
@@ -62,7 +68,8 @@ def _split_features(subject: Subject, rows: int) -> SplitFeatures:
             f"there are {n_available}"
         )
     n_used = min(n_available, rows)
-    # One stream for both sides: a row that is on both sides falls into the same half.
+    # Source and target use the same random stream, so a row that occurs in both falls into the same
+    # half.
     drawn = [side.rows(side.random_order("divergence")[:n_used]) for side in sides]
     features = np.stack([side.features for side in drawn]).astype(np.float64)
     n_train = (n_used + 1) // 2
@@ -84,7 +91,7 @@ def _standardize(train: Floats, test: Floats) -> tuple[Floats, Floats]:
     varying = low < high
     if not varying.any():
         raise NotApplicable("all features are constant over source and target")
-    # Divide by the largest absolute value first: squares of extreme values leave the float range.
+    # Divide by the largest absolute value first, because squares of extreme values would overflow.
     scale = np.where(varying, np.maximum(np.abs(low), np.abs(high)), np.inf)
     train, test = train / scale, test / scale
     mean, deviation = train.mean(axis=(0, 1)), train.std(axis=(0, 1))
@@ -104,7 +111,10 @@ class DivergenceByHalf:
 
 @dataclass(frozen=True)
 class Divergence(ABC):
-    """Divergence by one kind of head, evaluated on one half; both halves share the fit."""
+    """Divergence computed with one kind of head and evaluated on the training or test half.
+
+    A head is a classifier on features. It is fitted once for the evaluation on both halves.
+    """
 
     head: HeadName = "linear"
     half: Half = "test"
@@ -133,7 +143,7 @@ class Divergence(ABC):
 
     @property
     def shared_work_group(self) -> Hashable:
-        """Return the divergence on the test half: both halves share the fitted heads."""
+        """Return the divergence with half "test"; it identifies the fit that both halves use."""
         return replace(self, half="test")
 
     def measure(self, subject: Subject) -> Score:
@@ -152,19 +162,22 @@ class Divergence(ABC):
                 "(layer=…)"
             )
         split = split_features(subject, self.rows)
-        # With one thread the result does not depend on the number of cores: another order of sums
-        # can lead to another head. The matrices are small, so threads would not help.
+        # One thread is used so that the result does not depend on the number of cores: with several
+        # threads, sums are added in another order, and the fitted head may differ. The matrices are
+        # small, so more threads would not be faster.
         with threadpool_limits(1, user_api="blas"):
             return self.compute(subject, split)
 
     @abstractmethod
     def compute(self, subject: Subject, split: SplitFeatures) -> DivergenceByHalf:
-        """Return the divergence on both halves."""
+        """Return the divergence on the training half and on the test half."""
 
 
 @dataclass(frozen=True)
 class HDivergence(Divergence):
-    """Accuracy of a head that classifies features as source or target: ½ (equal) to 1 (separable).
+    """Accuracy of a head that classifies features as source or target.
+
+    It is about ½ if the features cannot be told apart, and 1 if they are separable.
 
     Parameters
     ----------
@@ -173,7 +186,8 @@ class HDivergence(Divergence):
     half : {"test", "train"}
         Half of the rows on which the accuracy is computed.
     rows : int
-        Maximum number of rows per side; a random subsample is used if there are more.
+        Maximum number of rows of the source and of the target; a random subsample is used if there
+        are more.
 
     Examples
     --------
@@ -207,6 +221,6 @@ class HDivergence(Divergence):
 
 
 def _stack_sides(half: Floats, head: HeadName) -> Floats:
-    """Return the rows of both sides as one matrix, in float32 for the larger head to save time."""
+    """Return source and target rows as one matrix; float32 saves time for the head "larger"."""
     dtype = np.float64 if head == "linear" else np.float32
     return half.reshape(-1, half.shape[2]).astype(dtype)

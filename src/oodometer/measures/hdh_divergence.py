@@ -1,7 +1,10 @@
 """HΔH-divergence: two heads that fit random source labels and agree on the target.
 
-Vedantam et al., NeurIPS 2021, §7.2, Algorithms 2 and 4. Each head is trained on random source labels, drawn once, and on the
-current predictions of the other head on the target, in alternating gradient steps.
+Vedantam et al., NeurIPS 2021, §7.2, Algorithms 2 and 4.
+
+A head is a classifier on features. Each of the two heads has its own random source labels, which
+are drawn once. The heads are trained in alternating gradient steps. On source rows, a head learns
+its random labels; on target rows, it learns the current predictions of the other head.
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from oodometer.measures.h_divergence import Divergence, DivergenceByHalf, SplitF
 from oodometer.measures.subject import Subject
 from oodometer.models.model_view import ModelView
 
-# The losses have converged when their means over two consecutive windows differ by less than this,
-# in nats.
+# Training has converged if, for both heads, the mean losses over two consecutive windows of steps
+# differ by less than this value, in nats.
 LOSS_TOLERANCE = 0.005
-# Minimum number of steps of a window; it is rounded up to whole passes over the rows.
+# Minimum number of steps in a window. A window is rounded up to whole passes over the rows.
 WINDOW_STEPS = 100
 # Default maximum number of steps of each head.
 MAX_STEPS = 3000
@@ -33,10 +36,11 @@ HeadPair = tuple[SoftmaxHead, SoftmaxHead]
 
 @dataclass(frozen=True)
 class HDeltaHDivergence(Divergence):
-    """Sum of the accuracies of two heads on random source labels and on each other's predictions.
+    """Accuracy of two heads on random source labels, plus their agreement on the target.
 
-    On the test half, random labels cannot be predicted: the expected value is 1/k plus the share
-    of target rows on which the heads agree.
+    The accuracy is the mean over both heads. On the test half, random labels cannot be predicted,
+    so with k classes the expected value is 1/k plus the share of target rows on which the heads
+    agree.
 
     Parameters
     ----------
@@ -45,7 +49,8 @@ class HDeltaHDivergence(Divergence):
     half : {"test", "train"}
         Half of the rows on which the accuracies are computed.
     rows : int
-        Maximum number of rows per side; a random subsample is used if there are more.
+        Maximum number of rows of the source and of the target; a random subsample is used if there
+        are more.
     steps : int
         Maximum number of gradient steps of each head.
 
@@ -96,14 +101,14 @@ class HDeltaHDivergence(Divergence):
 
 
 def random_labels(source: ModelView, k: int) -> Ints:
-    """Return a random class per head and row, of shape (2, n), derived from the row content."""
+    """Return one random class per head and row, shape (2, n); it depends on the row content."""
     return np.asarray((source.row_streams("random labels").uniforms(2).T * k).astype(np.int64))
 
 
 def train_heads(
     heads: HeadPair, sides: Floats, labels: Ints, *, max_steps: int
 ) -> tuple[int, bool]:
-    """Train both heads in alternating steps; return the steps of each and whether they converged."""
+    """Train both heads in alternating steps; return the steps per head and the convergence."""
     n = sides.shape[1]
     batches = np.array_split(np.arange(n), math.ceil(2 * n / STEP_ROWS))
     window = len(batches) * math.ceil(WINDOW_STEPS / len(batches))
@@ -131,7 +136,7 @@ def _losses_converged(losses: list[tuple[float, float]], window: int) -> bool:
 
 
 def summed_accuracy(heads: HeadPair, sides: Floats, labels: Ints) -> float:
-    """Return the sum of both accuracies; half of the rows are the source, half the target."""
+    """Return the mean accuracy of the heads on the source plus their agreement on the target."""
     source, target = sides
     source_accuracies = [
         float((head.classes(source) == own_labels).mean())

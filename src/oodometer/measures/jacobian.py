@@ -1,8 +1,7 @@
 """Jacobian measures: sensitivity of the predicted probabilities to the inputs.
 
-Vedantam et al., NeurIPS 2021, §7.3.
-
-After Novak et al., "Sensitivity and Generalization in Neural Networks", ICLR 2018.
+Vedantam et al., NeurIPS 2021, §7.3, based on Novak et al., "Sensitivity and Generalization in
+Neural Networks", ICLR 2018.
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ from oodometer.models.model_view import ModelView
 
 @dataclass(frozen=True)
 class Jacobian:
-    """Mean Frobenius norm of dc/dx, with c the probabilities and x the inputs.
+    """Mean Frobenius norm of dc/dx, where c are the probabilities and x are the inputs.
 
-    Images enter as pixels in [0, 1].
+    For images, the inputs are pixel values in [0, 1].
 
     Parameters
     ----------
     form : {"plain", "diff", "ratio", "log-diff"}
-        Mean on the target, T; or T − S, T / S, log T − log S with S the mean on the source.
+        T, T − S, T / S or log T − log S, where T is the mean on the target and S on the source.
     rows : int
-        Maximum number of rows per side; a random subsample is used if there are more.
+        Maximum number of rows of the source and of the target; a random subsample is used if there
+        are more.
     memory : int
         Maximum memory of the computation, in bytes.
 
@@ -78,7 +78,7 @@ class Jacobian:
 
 
 def row_jacobian_norms(view: ModelView, network: Network, *, memory: int) -> Floats:
-    """Return the norm of each row; each row is computed once for all views."""
+    """Return the norm of dc/dx for each row; norms are cached for other views of the same rows."""
     return view.per_row_cached(
         ("jacobian", network.module),
         lambda missing: jacobian_norms(network, missing.inputs(), memory_bytes=memory),

@@ -1,11 +1,11 @@
-"""Mixup as a measure: deviation of the model from linearity between pairs of rows.
+"""Mixup as a measure: how far the model is from linear between pairs of rows.
 
 Vedantam et al., NeurIPS 2021, §7.3.
 
-The partner of a row is the next row in a random order of *all* rows, and the mixing share is derived
-from the row content. So a row has the same value in every subset, repeated measurement on subsets
-needs no further predictions, and the order of rows does not matter. Duplicate rows are numbered;
-otherwise most of them would be mixed with their own copies.
+Each row is mixed with a partner, which is the next row in a random order of *all* rows. The random
+order and the mixing share λ are derived from the row content. Therefore a row has the same value in
+every subset of the rows, subsets need no further predictions, and the order of rows does not
+matter. Duplicate rows are numbered; otherwise most of them would be mixed with their own copies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.inference import DEFAULT_BATCH_ROWS
 from oodometer.models.model_view import ModelView
 
-# Maximum number of input values mixed at once: 32 MB as float64.
+# Maximum number of input values that are mixed at once. They take 32 MB as float64.
 MAX_MIXED_CELLS = 2**22
 
 
@@ -36,17 +36,18 @@ MAX_MIXED_CELLS = 2**22
 class Mixup:
     """Mean of ‖λc(x₁) + (1−λ)c(x₂) − c(λx₁ + (1−λ)x₂)‖² over pairs of rows, λ ~ Beta(α, α).
 
-    Mixed images are rounded to integer grey levels, an error of at most half a level.
+    x₁ is a row, x₂ is its partner, and c are the probabilities that the model predicts. Mixed
+    images are rounded to integer grey levels, which changes a pixel by at most half a level.
 
     Parameters
     ----------
     form : {"plain", "diff", "ratio", "log-diff"}
-        Mean on the target, T; or T − S, T / S, log T − log S with S the mean on the source.
+        T, T − S, T / S or log T − log S, where T is the mean on the target and S on the source.
     alpha : float
         Parameter α of the Beta distribution.
     rows : int
-        Maximum number of rows per side, each mixed once; a random subsample is used if there are
-        more.
+        Maximum number of rows of the source and of the target; a random subsample is used if there
+        are more. Each row is mixed with one partner.
 
     Examples
     --------
@@ -93,14 +94,14 @@ class Mixup:
 
 
 def mixup_distances(view: ModelView, *, alpha: float) -> Floats:
-    """Return the deviation of each row mixed with its partner; each row is computed once."""
+    """Return the deviation from linearity of each row mixed with its partner; rows are cached."""
     return view.per_row_cached(("mixup", alpha), lambda missing: _compute_distances(missing, alpha))
 
 
 def _compute_distances(view: ModelView, alpha: float) -> Floats:
     parent = view.parent
     index = view.index
-    assert parent is not None  # `per_row_cached` passes views of selected rows
+    assert parent is not None  # because `per_row_cached` passes a view of selected rows
     assert index is not None
     if parent.n < 2:
         raise NotApplicable(f"{view.name!r} has a single row, and mixing needs two")
@@ -124,7 +125,7 @@ def _pair_distances(view: ModelView, first: Ints, partner: Ints, share: Floats) 
 
 
 def _mix_slices(view: ModelView, n: int) -> Iterator[slice]:
-    """Yield slices of the rows that are mixed at once."""
+    """Return slices of rows that are small enough to be mixed at once."""
     cells = prod(view.inputs(slice(0, 1)).shape[1:])
     step = max(1, min(DEFAULT_BATCH_ROWS, MAX_MIXED_CELLS // max(cells, 1)))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
@@ -157,7 +158,7 @@ def mix_rows(first: Inputs, partner: Inputs, share: Floats) -> Array:
 
 
 def _interpolate(first: Array, partner: Array, share: Floats) -> Floats:
-    """Return λa + (1−λ)b, in a form that is exactly a where a = b."""
+    """Return λa + (1−λ)b in a form without rounding error where a = b."""
     weight = share.reshape(-1, *[1] * (first.ndim - 1))
     start = partner.astype(np.float64)
     return np.asarray(start + weight * (first - start))

@@ -23,7 +23,7 @@ from oodometer.measures._mmd_kernels import (
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.model_view import subsample_note
 
-# Squared distances of larger features approach the range of float32.
+# Maximum absolute value of a feature. The squares of larger values could exceed the float32 range.
 MAX_ABS_FEATURE = 1e12
 _ASSUMES = "the further target features are from source features, the higher the error"
 
@@ -32,14 +32,16 @@ _ASSUMES = "the further target features are from source features, the higher the
 class MmdGaussian:
     """Biased MMD² of features with the kernel Σ_γ exp(−γ‖a−b‖²), γ = 0.001, 0.01, …, 1000.
 
-    mean k(S, S) + mean k(T, T) − 2 mean k(S, T) over all pairs of rows. The bias is positive, at
-    most 7/n per sample, even for two samples of one distribution: compare values for samples of
-    equal size.
+    With kernel k, source features S and target features T, the value is
+    mean k(S, S) + mean k(T, T) − 2 mean k(S, T) over all pairs of rows. Its bias is positive and at
+    most 7/n for each sample of n rows, even if source and target have the same distribution.
+    Therefore compare only values that were computed for equal numbers of rows.
 
     Parameters
     ----------
     rows : int
-        Maximum number of rows per side; a random subsample is used if there are more.
+        Maximum number of rows of the source and of the target; a random subsample is used if there
+        are more.
 
     Examples
     --------
@@ -78,10 +80,10 @@ class MmdGaussian:
 
 @dataclass(frozen=True)
 class MmdRandomFeatures:
-    """MMD-Gaussian of all rows, approximated by random Fourier features (Rahimi & Recht, 2007).
+    """Approximation of MMD-Gaussian on all rows by random Fourier features (Rahimi & Recht, 2007).
 
-    The confidence interval covers the error of the approximation only, not the sampling error of
-    the rows.
+    The confidence interval of the score covers the approximation error only. It does not cover the
+    sampling error of the rows.
 
     Parameters
     ----------
@@ -122,7 +124,9 @@ class MmdRandomFeatures:
 
 @dataclass(frozen=True)
 class MmdMeanCov:
-    """‖μ_S − μ_T‖² + ‖cov_S − cov_T‖_F² of all features, with unbiased covariances.
+    """Distance of means and covariances of the features, ‖μ_S − μ_T‖² + ‖cov_S − cov_T‖_F².
+
+    S is the source and T is the target. The covariance matrices are unbiased estimates.
 
     Examples
     --------
@@ -147,7 +151,7 @@ class MmdMeanCov:
 
 
 def _checked_features(subject: Subject) -> tuple[Floats, Floats]:
-    """Return the features of both sides, or raise if some are too large to be squared."""
+    """Return the features of source and target, or raise if some are too large to be squared."""
     features = subject.features
     largest = max(float(np.abs(side).max(initial=0.0)) for side in features)
     if largest > MAX_ABS_FEATURE:

@@ -1,7 +1,7 @@
-"""Statistics of the target outputs as a whole: how confident and how diverse they are.
+"""Statistics of all target outputs that describe how confident and how diverse they are.
 
-None of them is an accuracy. They rank models on one target, or targets of one model; a line fitted
-to known accuracies can convert them into an accuracy.
+No statistic is an accuracy. A statistic can rank several models on one target, or several targets
+of one model. A line fitted to known accuracies can convert a statistic into an accuracy.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from oodometer.core.results import Score
 from oodometer.core.softmax_kernels import row_blocks
 from oodometer.measures.subject import Subject
 
-# MaNo uses the softmax if the mean of −log p over rows and classes is above this, and the Taylor
-# expansion of exp otherwise.
+# MaNo uses the softmax if the mean of −log p over rows and classes is above this value. Otherwise
+# it uses the Taylor expansion of exp.
 MAX_TAYLOR_SURPRISE = 5.0
 _CONFIDENT_AND_DIVERSE = (
     "the more confident and the more diverse the predictions, the higher the accuracy"
@@ -29,9 +29,10 @@ _CONFIDENT_AND_DIVERSE = (
 
 @dataclass(frozen=True)
 class NuclearNorm:
-    """Normalised nuclear norm of the target probabilities, ‖P‖_* / √(min(n, k) · n).
+    """Normalized nuclear norm of the target probabilities, ‖P‖_* / √(min(n, k) · n).
 
-    It is 1 if all predictions are certain and equally many rows are predicted for each class.
+    P is the n × k matrix of probabilities of n rows and k classes. The value is 1 if all
+    predictions are certain and every class is predicted for the same number of rows.
 
     Examples
     --------
@@ -59,6 +60,8 @@ class NuclearNorm:
 class MutualInformation:
     """Mutual information of row and predicted class, H(mean p) − mean H(p), in nats.
 
+    H is the entropy, p are the probabilities of a row, and the means are over the target rows.
+
     Examples
     --------
     >>> from oodometer.measures import build_subject
@@ -84,10 +87,11 @@ class MutualInformation:
 
 @dataclass(frozen=True)
 class MetaDistributionEnergy:
-    """Evenness of the free energies of the rows, mean z − log mean exp z, at most 0.
+    """Meta-distribution energy (MDE), mean z − log mean exp z, where z is the free energy of a row.
 
-    z is the log-sum-exp of the logits of a row. The value is the mean log-softmax of z over the
-    rows, plus log n.
+    z is the log-sum-exp of the logits of a row, and the means are over the n target rows. The value
+    is at most 0, and it is 0 if all free energies are equal. It equals the mean log-softmax of z
+    over the rows, plus log n.
 
     Examples
     --------
@@ -115,10 +119,12 @@ class MetaDistributionEnergy:
 
 @dataclass(frozen=True)
 class MatrixNorm:
-    """Matrix norm of normalised logits (MaNo), (mean v⁴)^¼.
+    """Matrix norm of normalized logits (MaNo), (mean v⁴)^¼.
 
-    The rows of v are 1 + z + z²/2 minus its minimum, scaled to sum to 1, with z the centred logits.
-    If the mean of −log p over rows and classes is above 5, the rows of v are the softmax.
+    v has one row of normalized logits per target row. A row of v is computed from the centred
+    logits z as 1 + z + z²/2; its minimum is subtracted, and the result is scaled to sum to 1. If
+    the mean of −log p over rows and classes is above 5, the rows of v are the softmax of the logits
+    instead.
 
     Examples
     --------
@@ -156,7 +162,8 @@ class MatrixNorm:
 class Dispersion:
     """Logarithm of the between-class dispersion of features, log Σ_c (n_c / n) ‖μ_c − μ‖² / (k − 1).
 
-    c runs over the predicted classes.
+    n_c is the number of target rows that are predicted as class c, μ_c is the mean of their
+    features, and μ is the mean of all target features.
 
     Examples
     --------
@@ -194,7 +201,8 @@ class Dispersion:
 class SoftmaxCorrelation:
     """Cosine between the class correlation matrix PᵀP and the identity, tr(PᵀP) / (‖PᵀP‖_F √k).
 
-    It is 1 if all predictions are certain and equally many rows are predicted for each class.
+    P has the probabilities of one target row per row, and k is the number of classes. The value is
+    1 if all predictions are certain and every class is predicted for the same number of rows.
 
     Examples
     --------

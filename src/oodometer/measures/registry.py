@@ -1,8 +1,8 @@
-"""Registry of measures: the list of members, `available()` and `get()`.
+"""Registry of measures: `MEMBERS`, `available()` and `get()`.
 
-In this package, DG is Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain
-Generalization with Empirical Risk Minimizers", NeurIPS 2021, and NI is Ng et al., "Predicting
-Out-of-Domain Generalization with Neighborhood Invariance", TMLR 2023.
+Most measures are from Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain
+Generalization with Empirical Risk Minimizers", NeurIPS 2021. Two weight norms are from Ng et al.,
+"Predicting Out-of-Domain Generalization with Neighborhood Invariance", TMLR 2023.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def get(name: str) -> Measure:
     Parameters
     ----------
     name : str
-        Name, or label as in the papers; case is ignored.
+        Name of the measure, or its label, which is the name used in the paper. Case is ignored.
 
     Returns
     -------

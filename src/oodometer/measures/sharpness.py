@@ -2,10 +2,11 @@
 
 Vedantam et al., NeurIPS 2021, §7.3.
 
-The magnitude-aware bound of Jiang et al., "Fantastic Generalization Measures", ICLR 2020 (Algorithm
-3, whose σ is α). Perturbations satisfy |u| ≤ α(|w| + 1); the measure is 1/α² for the largest α whose
-worst perturbation keeps the training accuracy. The worst perturbation is searched by gradient
-ascent, so the true α may be smaller than the result.
+The measure is the magnitude-aware bound of Jiang et al., "Fantastic Generalization Measures", ICLR
+2020, Algorithm 3, where α is called σ. Every weight w is changed by a perturbation u with
+|u| ≤ α(|w| + 1). The measure is 1/α² for the largest α at which even the worst perturbation keeps
+the training accuracy, up to a tolerated loss. The worst perturbation is searched for by gradient
+ascent, which may miss it, so the true α may be smaller than the α that is found.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from oodometer.models.introspection.derivatives import enable_gradients
 from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView
 
-# The search for α starts at the cap halved this many times, and goes down to the second number.
+# The first α tried is the cap halved FIRST_HALVINGS times. If it costs too much accuracy, α is
+# halved further, up to MAX_HALVINGS times in total.
 FIRST_HALVINGS = 10
 MAX_HALVINGS = 40
 # Typical number of values of α that are tried, for the progress display.
@@ -39,7 +41,10 @@ GradientFunction = Callable[[Any, int], Any]
 
 
 class AlphaBracket(NamedTuple):
-    """Bracket of the largest α that keeps the accuracy: low ≤ α < high, or both are the cap."""
+    """Bounds of the largest α that keeps the accuracy, low ≤ α < high.
+
+    If even the cap keeps the accuracy, `low` and `high` are both equal to the cap.
+    """
 
     low: float
     high: float
@@ -49,7 +54,8 @@ class AlphaBracket(NamedTuple):
 class Sharpness:
     """1/α² for the largest α at which no perturbation |u| ≤ α(|w| + 1) costs too much accuracy.
 
-    The ends of the bracket of α are facts of the score; the value belongs to their geometric mean.
+    The search ends with a lower and an upper bound of α, which are facts of the score. The value is
+    1/α² for the geometric mean of the two bounds.
 
     Parameters
     ----------
@@ -64,9 +70,9 @@ class Sharpness:
     batch : int
         Number of rows per gradient step.
     cap : float
-        Largest α tried.
+        Largest α that is tried.
     tolerance : float
-        Relative width of the bracket of α at which the search stops.
+        The search stops when the bounds of α differ by at most this fraction of the lower bound.
 
     Examples
     --------
@@ -124,13 +130,14 @@ class Sharpness:
         if training is None or training.missing("labels"):
             raise NotApplicable("it needs labels of the training data, and there are none")
         sample = training.subsample(self.rows, "sharpness")
-        # An order derived from the content, so that batches do not depend on the order of rows.
+        # The random order depends on the row content only, so that the batches do not depend on the
+        # order of the rows in the data.
         return WeightPerturbation.from_view(
             sample.rows(sample.random_order("sharpness")), self.deviation
         )
 
     def _random_start(self, seed: int, number: int, perturbation: WeightPerturbation) -> Any:
-        """Return a random change within half of the box, so that the ascent can move both ways."""
+        """Return a random change in [−½, ½], so that the ascent can increase or decrease it."""
         torch = torch_package()
         state = int(rng_for(seed, self.name, number).integers(2**63))
         drawn = torch.rand(len(perturbation.center), generator=torch.Generator().manual_seed(state))
@@ -159,7 +166,9 @@ class Sharpness:
 def bracket_largest(
     keeps: Callable[[float], bool], *, cap: float, tolerance: float
 ) -> AlphaBracket:
-    """Return a bracket of the largest number at which `keeps` holds, of relative width `tolerance`.
+    """Return bounds of the largest number at which `keeps` is true.
+
+    The bounds differ by at most `tolerance` times the lower bound.
 
     >>> low, high = bracket_largest(lambda alpha: alpha <= 0.3, cap=2.0, tolerance=0.01)
     >>> low <= 0.3 < high <= 1.01 * low
@@ -173,10 +182,11 @@ def bracket_largest(
 
 
 def _bracket_by_doubling(keeps: Callable[[float], bool], cap: float) -> AlphaBracket:
-    """Return a number at which `keeps` holds and its double, at which it does not; or the cap twice.
+    """Return a number at which `keeps` is true and its double, at which it is false.
 
-    Small numbers come first: a perturbation that fails in a box is also in every larger box, but
-    there the ascent may miss it, because the loss is then dominated by a few rows.
+    If `keeps` is true at the cap, the cap is returned twice. Small numbers are tried first. A
+    harmful perturbation that is allowed at a small α is allowed at every larger α, but the ascent
+    may miss it there, because a few rows then dominate the loss.
     """
     low = cap * 2.0**-FIRST_HALVINGS
     if keeps(low):
@@ -193,7 +203,7 @@ def _bracket_by_doubling(keeps: Callable[[float], bool], cap: float) -> AlphaBra
 def ascend(gradient: GradientFunction, start: Any, *, steps: int) -> Any:
     """Return the end point of signed gradient ascent within the box [−1, 1].
 
-    The steps add up to the width of the box, so every corner can be reached.
+    The lengths of the steps add up to the width of the box, so the ascent can reach every corner.
 
     >>> import torch
     >>> ascend(lambda u, step: torch.tensor([3.0, -1.0]), torch.zeros(2), steps=4)
@@ -207,9 +217,9 @@ def ascend(gradient: GradientFunction, start: Any, *, steps: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class WeightPerturbation:
-    """Network on labelled rows with perturbed weights: center + α · scale · change.
+    """Network with the perturbed weights center + α · scale · change, evaluated on labelled rows.
 
-    At least `min_correct` rows must stay correct.
+    The accuracy is kept if the network classifies at least `min_correct` rows correctly.
     """
 
     network: Network
@@ -221,7 +231,7 @@ class WeightPerturbation:
 
     @classmethod
     def from_view(cls, view: ModelView, deviation: float) -> WeightPerturbation:
-        """Return the perturbation that may lower the accuracy on these rows by `deviation`."""
+        """Return the perturbation of the view's network, with `deviation` as tolerated loss."""
         network = view.network
         torch = torch_package()
         if not network.weights:
@@ -247,7 +257,7 @@ class WeightPerturbation:
         )
 
     def keeps_accuracy(self, change: Any, alpha: float) -> bool:
-        """Return whether enough rows stay correct; stop at the first batch that decides it."""
+        """Return whether enough rows stay correct; stop as soon as there are too many errors."""
         torch = torch_package()
         errors_left = len(self.labels) - self.min_correct
         with torch.no_grad():
@@ -261,7 +271,10 @@ class WeightPerturbation:
         return True
 
     def loss_gradient(self, change: Any, alpha: float, rows: Ints) -> Any:
-        """Return the gradient of the loss with respect to the change; row numbers wrap around."""
+        """Return the gradient of the loss with respect to the change.
+
+        Row numbers at or above the number of rows continue from the first row.
+        """
         torch = torch_package()
         total = torch.zeros_like(change)
         for batch in self.row_batches(np.unique(rows % len(self.labels))):

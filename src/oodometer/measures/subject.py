@@ -1,7 +1,7 @@
-"""Subject: a model with its source, target and training data, as measures read them.
+"""Subject: a model with its source, target and training data, which is the input of a measure.
 
-A subject computes outputs, features and other intermediate results lazily and once, so that all
-measures share the forward passes.
+A subject computes outputs, features and other intermediate results when they are first needed, and
+stores them, so that all measures use the same forward passes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ MeasureOutcomes = dict[str, Score | NotApplicable]
 class Subject:
     """Model with labelled source data, unlabelled target data and, if known, its training data.
 
-    `reference` is the S of the papers: the training data if given, otherwise the source.
+    `reference` is the dataset that the target is compared with: the training data if they were
+    given, otherwise the source. The papers call it S.
     """
 
     source: ModelView
@@ -53,12 +54,16 @@ class Subject:
 
     @property
     def k(self) -> int:
-        """Return the number of classes; 2 if only features are known."""
+        """Return the number of classes, or 2 if there are features but no outputs."""
         return 2 if self.target.missing("outputs") else self.target.outputs.k
 
     @property
     def features(self) -> tuple[Floats, Floats]:
-        """Return finite features of reference and target, of equal width and not constant."""
+        """Return the features of the reference and of the target, after validating them.
+
+        All features must be finite, the number of features per row must be equal, and the rows must
+        not all be the same.
+        """
         return self.cached("features", self._validated_features)
 
     def _validated_features(self) -> tuple[Floats, Floats]:
@@ -82,7 +87,10 @@ class Subject:
         return reference, target
 
     def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """Return the value of `compute`, called once per key; NotApplicable is cached as well."""
+        """Return the result of `compute`, which is called only once per key.
+
+        If `compute` raised NotApplicable, later calls with the same key raise it again.
+        """
         if key not in self._memo:
             try:
                 self._memo[key] = compute()
@@ -95,7 +103,7 @@ class Subject:
         return cached
 
     def missing(self, need: Need) -> str | None:
-        """Return why the subject lacks what a measure needs, or None if it does not."""
+        """Return the reason why a need of a measure is not met, or None if it is met."""
         if need == "training data":
             return None if self.training is not None else "no training data were given"
         if need == "labels":
@@ -107,7 +115,7 @@ class Subject:
         return self.reference.missing(need) or self.target.missing(need)
 
     def select_domain(self, name: str) -> Subject:
-        """Return the subject with only one source domain; its cache is kept between calls."""
+        """Return the subject with one source domain; later calls return the same object."""
         return self.cached(("domain", name), lambda: self._with_domain(name))
 
     def _with_domain(self, name: str) -> Subject:
@@ -116,7 +124,7 @@ class Subject:
         return Subject(source, self.target, training, self.seed)
 
     def subsample(self, share: float, rng: np.random.Generator) -> Subject:
-        """Return the subject on a share of the rows of each view, drawn without replacement."""
+        """Return the subject with a random share of the source, target and training rows each."""
         if not 0 < share < 1:
             raise out_of_range("share", share, above=0, below=1)
         source = _subsample_view(self.source, share, rng)
@@ -141,7 +149,7 @@ def _too_few_domains(domains: tuple[str, ...]) -> str | None:
 
 
 def measure_one(member: Measure, subject: Subject) -> Score:
-    """Return the score of a subject, or raise NotApplicable with the need that is not met."""
+    """Return the score of one measure, or raise NotApplicable if one of its needs is not met."""
     for need in member.needs:
         reason = subject.missing(need)
         if reason is not None:
@@ -167,5 +175,5 @@ def measure_all(members: Iterable[Measure], subject: Subject) -> MeasureOutcomes
 
 
 def random_subset(subject: Subject, replicate: int) -> Subject:
-    """Return the subject on a random subset of the rows, a different one for each replicate."""
+    """Return the subject with a random subset of the rows that is determined by `replicate`."""
     return subject.subsample(SUBSET_SHARE, rng_for(subject.seed, "subset of rows", replicate))

@@ -1,10 +1,12 @@
-"""Norms of the weights: Spectral-Norm and Frobenius-Norm (Ng et al., 2023, B.1), and L2-Path-Norm.
+"""Norms of the weights: Spectral-Norm, Frobenius-Norm and L2-Path-Norm.
 
+Spectral-Norm and Frobenius-Norm are from Ng et al., TMLR 2023, appendix B.1; L2-Path-Norm is from
 Vedantam et al., NeurIPS 2021, §7.3.
 
-A weight layer is a parameter of at least two axes: of a linear layer, a convolution, an embedding,
-attention or a recurrent cell, but not a bias or the scale of a normalization layer. Tied weights
-count once; parametrized weights (weight norm) count once, with the value used in the forward pass.
+A weight layer is a parameter with at least two axes, such as the weight of a linear layer, a
+convolution, an embedding, an attention layer or a recurrent cell. Biases and the scales of
+normalization layers are not weight layers. Weights that several modules share count once.
+Parametrized weights, such as those of weight norm, count with the value used in the forward pass.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ HOOK_SUFFIXES = ("_g", "_v", "_orig")
 
 @dataclass(frozen=True)
 class SpectralNorm:
-    """log Π ‖W‖₂² over the weight layers, with ‖W‖₂ the largest singular value.
+    """log Π ‖W‖₂² over the weight layers W, where ‖W‖₂ is the largest singular value.
 
-    A convolution counts as its (out, in·kh·kw) matrix. The logarithm avoids overflow.
+    The weight of a convolution is reshaped to a matrix of shape (out, in·kh·kw). The logarithm
+    avoids overflow of the product.
 
     Examples
     --------
@@ -58,9 +61,10 @@ class SpectralNorm:
 
 @dataclass(frozen=True)
 class FrobeniusNorm:
-    """log Π ‖W‖_F² over the weight layers, with ‖W‖_F the root of the sum of squares.
+    """log Π ‖W‖_F² over the weight layers W, where ‖W‖_F is the root of the sum of squares.
 
-    A convolution counts as its (out, in·kh·kw) matrix. The logarithm avoids overflow.
+    The weight of a convolution is reshaped to a matrix of shape (out, in·kh·kw). The logarithm
+    avoids overflow of the product.
 
     Examples
     --------
@@ -101,17 +105,18 @@ def spectral_norm(matrix: Floats) -> float:
     """
     from scipy.linalg import eigvalsh
 
-    # The root of the largest eigenvalue of the smaller Gram matrix: equally exact for the largest
-    # singular value, and many times faster than all singular values of a wide matrix.
+    # Compute the root of the largest eigenvalue of the smaller Gram matrix. For the largest
+    # singular value this is as exact as a full decomposition, and for wide matrices it is many
+    # times faster.
     small = matrix if len(matrix) <= matrix.shape[1] else matrix.T
     last = len(small) - 1
     return sqrt(max(eigvalsh(small @ small.T, subset_by_index=(last, last))[0], 0.0))
 
 
 def weight_matrices(module: Any) -> Iterator[tuple[str, Floats]]:
-    """Yield the weight layers by name, each as a float64 matrix (out, …)."""
+    """Yield the name of each weight layer, and its float64 matrix with one row per output."""
     norms = (torch_package().nn.LayerNorm, torch_package().nn.RMSNorm)
-    # Keeps the weights alive, because the id of a deleted object can be reused.
+    # The dictionary keeps the weights alive, because the id of a deleted object can be reused.
     seen: dict[int, Any] = {}
     for path, layer in module.named_modules():
         if "parametrizations" in path.split(".") or isinstance(layer, norms):
@@ -124,7 +129,7 @@ def weight_matrices(module: Any) -> Iterator[tuple[str, Floats]]:
 
 
 def _weight_names(layer: Any) -> Iterator[str]:
-    """Yield the names of a module's own weights; parametrized ones by the resulting weight."""
+    """Yield the names of a module's own weights; parametrized weights have their final name."""
     yield from getattr(layer, "parametrizations", ())
     parameters = dict(layer.named_parameters(recurse=False))
     for name in parameters:
@@ -133,7 +138,7 @@ def _weight_names(layer: Any) -> Iterator[str]:
             getattr(layer, stem, None), torch_package().Tensor
         )
         if is_computed and name.endswith(HOOK_SUFFIXES):
-            # The weight of the last forward pass may not belong to the present parameters.
+            # The stored weight is from the last forward pass and may not match the parameters.
             raise NotApplicable(
                 f"the weights {stem!r} are recomputed in every forward pass by pruning or the old "
                 "weight norm; make them permanent first (torch.nn.utils.prune.remove)"
@@ -142,7 +147,7 @@ def _weight_names(layer: Any) -> Iterator[str]:
 
 
 def _as_matrix(layer: Any, weight: Any) -> Floats:
-    """Return a matrix with one row per output; transposed convolutions have inputs first."""
+    """Return a matrix with one row per output; swap the first axes of transposed convolutions."""
     if getattr(layer, "transposed", False):
         groups = weight.unflatten(0, (layer.groups, -1)).transpose(1, 2)
         weight = groups.flatten(0, 1)
@@ -152,10 +157,11 @@ def _as_matrix(layer: Any, weight: Any) -> Floats:
 
 @dataclass(frozen=True)
 class PathNorm:
-    """Root of the sum of the logits of an all-ones input, with every parameter squared.
+    """Square root of the summed logits for an all-ones input, after every parameter is squared.
 
-    For linear layers with ReLU it is the norm of the products of weights along all paths from an
-    input or a bias to a logit. The network is in evaluation mode; running statistics are kept.
+    A path leads from an input or a bias to a logit. For a network of linear layers with ReLU, the
+    value is the L2 norm over all paths of the product of the weights along a path. The network is
+    in evaluation mode, and running statistics are not squared.
 
     Examples
     --------
@@ -187,7 +193,7 @@ class PathNorm:
 
 def _logit_sum(network: Network, tensor: Any, weights: Mapping[str, Any]) -> float:
     torch = torch_package()
-    # Not pixels, so the module receives the ones unscaled.
+    # The ones are not pixel values, so they are passed to the module without scaling.
     ones = ForwardArguments((torch.ones_like(tensor),), {})
     with not_applicable_on_error("logits with squared weights"), torch.no_grad():
         return float(network.logits(ones, weights).sum())
@@ -204,7 +210,7 @@ def _squared_in_double(network: Network) -> dict[str, Any]:
 
 
 def _only_tensor(arguments: ForwardArguments) -> Any:
-    """Return the single numeric tensor that the network receives, or raise."""
+    """Return the input tensor of the network; raise if there is text or more than one tensor."""
     try:
         return arguments.single_tensor
     except NotApplicable:

@@ -1,4 +1,4 @@
-"""Neighborhood invariance: invariance(), rank(), suggest_transforms()."""
+"""Neighborhood invariance: `invariance`, `rank` and `suggest_transforms`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Classify batches of neighborhood members, in this process or in workers."""
+"""Classify the inputs of neighborhoods in batches, in this process or in workers.
+
+The members of a neighborhood are an example (member 0) and transformed copies of it, called draws.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ from oodometer.parallel.runners import (
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Decisions of one model on a batch; arrays have shape (members, examples).
+    """Predictions of one model on a batch; all arrays have shape (members, examples).
 
-    `confidence` and `entropy` are None for a model that returns classes only.
+    `confidence` and `entropy` are None if the model returns classes only.
     """
 
     classes: Ints
@@ -41,7 +44,7 @@ class Decisions:
 
     @classmethod
     def from_predictions(cls, predictions: Predictions, index: Ints) -> Decisions:
-        """Select from predictions on distinct inputs those of each member, given its index."""
+        """Return the predictions of all members, given the index of each among distinct inputs."""
         confidence = entropy = None
         if predictions.has_probs:
             confidence = predictions.confidence.astype(np.float64)[index]
@@ -64,7 +67,7 @@ ClassifiedBatch = tuple[int, dict[str, Decisions]]
 
 
 def classify_batch(models: Mapping[str, Model], inputs: Inputs, index: Ints) -> ClassifiedBatch:
-    """Classify the distinct inputs of a batch by all models."""
+    """Classify the distinct inputs of a batch with every model."""
     decisions = {
         name: Decisions.from_predictions(predict_batch(model, inputs, name), index)
         for name, model in models.items()
@@ -74,7 +77,7 @@ def classify_batch(models: Mapping[str, Model], inputs: Inputs, index: Ints) -> 
 
 @dataclass(frozen=True, eq=False)
 class _SampleAndClassify:
-    """Task of a worker: sample and classify several batches."""
+    """Task of a worker that samples several batches and classifies them."""
 
     models: Mapping[str, Model]
     sampler: NeighborhoodSampler
@@ -98,9 +101,12 @@ def classify_in_process(
     steps: Iterable[Sequence[SamplingRound]],
     threads: int,
 ) -> Generator[ClassifiedBatch, None, None]:
-    """Yield the decisions on each batch of the steps; threads sample the next batches meanwhile."""
+    """Yield the decisions on each batch of the steps.
+
+    While the models classify a batch, threads sample the next batches.
+    """
     batches = chain.from_iterable(steps)
-    # Closing ends the threads, whether a model raises or the caller stops early.
+    # `closing` ends the threads even if a model raises an error or the caller stops early.
     with closing(prefetch(sampler.sample, batches, threads)) as samples:
         for inputs, index in samples:
             yield classify_batch(models, inputs, index)

@@ -1,8 +1,9 @@
 """Neighborhood invariance: stability of a model's decisions when its inputs are transformed.
 
-Ng, Hulkund, Cho & Ghassemi, "Predicting Out-of-Domain Generalization with Neighborhood
-Invariance", TMLR 2023; its earlier form, local manifold smoothness, 2022. Transformed inputs are
-drawn once and classified by every model; only a few batches are in memory at a time.
+The method is from Ng, Hulkund, Cho & Ghassemi, "Predicting Out-of-Domain Generalization with
+Neighborhood Invariance", TMLR 2023; a preprint of 2022 calls it local manifold smoothness. Inputs
+are transformed once, and all models classify the same transformed inputs. Only a few batches are in
+memory at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-# Transforms learn (a vocabulary, the values of columns) from at most this many rows.
+# Maximum number of rows from which a transform learns, for example a vocabulary.
 MAX_LEARN_ROWS = 20_000
 
 
@@ -62,9 +63,9 @@ def invariance(
 ) -> InvarianceResult:
     """Measure how invariant the decisions of models are in neighborhoods of unlabelled data.
 
-    The neighborhood of an example consists of `draws` transformed copies and, with `identity`, the
-    example itself. The result does not depend on `batch_size`, `threads`, `runner` or the order of
-    the rows.
+    The neighborhood of an example consists of `draws` transformed copies of the example and, if
+    `identity` is true, the example itself. The result does not depend on `batch_size`, `threads`,
+    `runner` or the order of the rows.
 
     Parameters
     ----------
@@ -73,27 +74,32 @@ def invariance(
     data : object
         Unlabelled data; anything that `as_dataset` accepts.
     transform : str or Transform, optional
-        Transform that creates the neighborhoods. Default: the usual one for the kind of data.
+        Transform that creates the neighborhoods. By default, the usual transform for the kind of
+        data is used.
     draws : int
         Number of transformed copies per example.
     identity : bool
         Whether the example itself belongs to its neighborhood.
     precision : float, optional
-        Stop once the half-width of the confidence interval of pa is at most this, for all models.
+        Stop as soon as the confidence interval of pa (pairwise agreement) has at most this
+        half-width for every model.
     max_inputs : int, optional
-        Maximum number of inputs to draw, including those of a resumed run.
+        Maximum number of inputs to classify, including the inputs of a resumed run.
     transform_data : object, optional
-        Data for a transform that learns (a vocabulary, the values of columns). Default: `data`.
+        Data that the transform learns from, for example a vocabulary or the values of columns.
+        Default: `data`.
     seed : int
         Random seed.
     batch_size : int, optional
-        Number of inputs per batch. Default: at most 512 inputs and 32 MiB.
+        Number of inputs per batch. By default, a batch has at most 512 inputs and 32 MiB.
     threads : int
-        Number of threads that transform the next inputs while models classify; 0 for none.
+        Number of threads that transform the next inputs while models classify. With 0, no
+        additional threads are used.
     runner : Runner, optional
-        Runner whose workers transform and classify, with one thread each.
+        Runner whose workers transform and classify inputs, with one thread per worker.
     resume : InvarianceResult, optional
-        Earlier result with the same settings and at most as many draws, to continue from.
+        Earlier result to continue from. It must have the same settings, and its number of draws
+        must not be larger.
     progress : callable, optional
         Called as ``progress(done, total, text)``.
 
@@ -105,8 +111,8 @@ def invariance(
     Raises
     ------
     InputError
-        If an option is out of range, the transform does not fit the data, or `resume` has other
-        settings.
+        If an option is out of range, if the transform does not fit the data, or if `resume` has
+        different settings.
 
     Examples
     --------
@@ -144,7 +150,7 @@ def invariance(
 
 
 def as_models(models: Any) -> dict[str, Model]:
-    """Open models and return them by name; equal names get a number.
+    """Open models and return them by name; a number is added to repeated names.
 
     Parameters
     ----------
@@ -191,23 +197,24 @@ def as_models(models: Any) -> dict[str, Model]:
 def prepare_transform(
     transform: str | Transform | None, dataset: Dataset, transform_data: Dataset, seed: int
 ) -> Transform:
-    """Return a transform for a dataset, after learning from data if the transform learns.
+    """Return a transform for a dataset; if the transform can learn, it has learned from data.
 
     Parameters
     ----------
     transform : str, Transform or None
-        Name or instance; None for the usual transform of the kind of data.
+        Name or instance of a transform. With None, the usual transform for the kind of data is
+        used.
     dataset : Dataset
         Data to transform.
     transform_data : Dataset
-        Data to learn from; at most 20,000 rows are used.
+        Data that the transform learns from; at most 20,000 random rows are used.
     seed : int
-        Random seed for the choice of these rows.
+        Random seed for the selection of the rows to learn from.
 
     Returns
     -------
     Transform
-        The transform, ready to apply.
+        Transform that is ready to be applied.
 
     Raises
     ------
@@ -248,19 +255,19 @@ def prepare_transform(
 
 
 def _learns_from_data(transform: Transform) -> bool:
-    """Return whether the transform overrides `learn`; otherwise no rows are read for it."""
+    """Return whether the transform overrides `learn`; if not, no rows are read for learning."""
     return type(transform).learn is not Transform.learn
 
 
 def _settings_text(transform: Transform, reference: Dataset) -> str:
-    """Return all that a draw depends on besides the seed and the example."""
+    """Return a text with everything except seed and example that determines a draw."""
     learned = f", learned from {reference.fingerprint}" if _learns_from_data(transform) else ""
     return f"{transform!r}{learned}"
 
 
 @dataclass(eq=False, kw_only=True)
 class _InvarianceRun:
-    """Run in progress: models, sampler, options, and the decisions so far."""
+    """State of a running `invariance` call: models, sampler, options, and decisions so far."""
 
     models: dict[str, Model]
     sampler: NeighborhoodSampler
@@ -278,7 +285,7 @@ class _InvarianceRun:
     n_classified: int = 0
 
     def start(self, resume: InvarianceResult | None) -> None:
-        """Initialize the decisions, from an earlier result if there is one."""
+        """Initialize the decisions; if there is an earlier result, copy its decisions."""
         if resume is None:
             n = len(self.sampler.dataset)
             self.counts = {name: DecisionCounts.empty(n, self.draws) for name in self.models}
@@ -302,11 +309,11 @@ class _InvarianceRun:
 
     @property
     def _any_counts(self) -> DecisionCounts:
-        """Return the counts of one model; all models have classified the same inputs."""
+        """Return the counts of the first model; all models have classified the same inputs."""
         return next(iter(self.counts.values()))
 
     def sample_until(self, precision: float | None, max_inputs: int | None) -> None:
-        """Sample until all is classified, the precision is reached, or the inputs are used up."""
+        """Sample until all inputs are classified, or a limit on precision or inputs is reached."""
         dataset = self.sampler.dataset
         total = len(dataset) * (self.draws + 1)
         if max_inputs is not None:
@@ -349,11 +356,12 @@ class _InvarianceRun:
         self.n_classified += n_inputs
 
     def _max_half_width(self) -> float:
-        """Return the half-width of the interval of pa, for the model where it is widest."""
+        """Return the largest half-width of the confidence interval of pa over all models."""
         return max(result.mean_with_interval("pa").half_width for result in self._model_results())
 
     def _model_results(self) -> tuple[ModelInvariance, ...]:
-        # A resumed run may have had one draw only; with more draws, pa needs at least two.
+        # A resumed run may have had only one draw per example. If more draws were requested now, an
+        # example is used only after it has two draws.
         enough_draws = self._any_counts.n_draws >= min(sampling.FIRST_DRAWS, self.draws)
         positions = np.flatnonzero(enough_draws)
         return tuple(

@@ -1,4 +1,4 @@
-"""Rank models on unlabelled data, with a paired bootstrap of the order."""
+"""Rank models on unlabelled data, with a paired bootstrap for the uncertainty of the ranks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from oodometer.neighborhood.sampling import shuffled_order
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-# Number of bootstrap replicates: means are resampled by one matrix product, estimators have to be
-# evaluated again for every replicate.
+# Numbers of bootstrap replicates. The means of all replicates are computed by one matrix product,
+# but an estimator has to be run again for every replicate, so fewer replicates are used.
 MEAN_REPLICATES = 1000
 ESTIMATOR_REPLICATES = 200
 
@@ -40,10 +40,11 @@ RowScorer = Callable[[Predictions], Array]
 
 @dataclass(frozen=True)
 class RankedModel:
-    """Model in a ranking: value, 95 % confidence interval, probability of beating the next model.
+    """Model in a ranking, with the value of its score and a 95 % confidence interval.
 
-    `accuracy` is predicted by a line through models of known accuracy, if there are any; it may
-    leave [0, 1] and is clipped for display only.
+    `beats_next` is the probability that the model is better than the next one in the ranking.
+    `accuracy` is predicted by a line fitted to models of known accuracy, if there are any. It can
+    be outside [0, 1], and it is clipped to this range only for display.
     """
 
     model: str
@@ -59,9 +60,10 @@ class RankedModel:
 class Ranking:
     """Models from best to worst by one measure on one dataset.
 
-    Probabilities are shares of bootstrap replicates; each replicate resamples the same examples for
-    all models. They reflect the sampling error of the measure, not how well the measure predicts
-    accuracy. Iterating yields the `RankedModel` entries.
+    The probability that a model beats the next one is the share of bootstrap replicates in which
+    its value is higher. Each replicate resamples the same examples for all models. The probability
+    reflects the sampling error of the measure, but not how well the measure predicts accuracy.
+    Iterating over a ranking yields the `RankedModel` entries.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ class Ranking:
     models : tuple of RankedModel
         Models, best first.
     neighborhoods : InvarianceResult, optional
-        Result that a neighborhood measure was computed from.
+        Result from which the measure was computed, if it is a neighborhood measure.
 
     Examples
     --------
@@ -138,11 +140,11 @@ def rank(
     runner: Runner | None = None,
     progress: ProgressCallback | None = None,
 ) -> Ranking:
-    """Order models by how well they should do on unlabelled data, best first.
+    """Rank models by a score that predicts their accuracy on unlabelled data, best first.
 
-    The probability that a model beats the next comes from a paired bootstrap: each replicate
-    resamples the same examples for all models. The result does not depend on `batch_size`,
-    `threads` or `runner`.
+    The probability that a model beats the next one is computed by a paired bootstrap, in which each
+    replicate resamples the same examples for all models. The result does not depend on
+    `batch_size`, `threads` or `runner`.
 
     Parameters
     ----------
@@ -151,15 +153,18 @@ def rank(
     data : object
         Unlabelled data; anything that `as_dataset` accepts.
     score : str, Estimator or callable
-        Neighborhood measure ("ni", "pa", "ne", "ei"), estimator ("atc-mc", "doc", …), or function
-        from `Predictions` to one number per row, larger being better.
+        Name of a neighborhood measure ("ni", "pa", "ne" or "ei"), an estimator or its name
+        ("atc-mc", "doc", …), or a function that returns one number per row of `Predictions`, where
+        larger is better.
     transform : str or Transform, optional
-        Transform of a neighborhood measure. Default: the usual one for the kind of data.
+        Transform for a neighborhood measure. By default, the usual transform for the kind of data
+        is used.
     source : object, optional
         Labelled data; required if `score` is an estimator.
     known_accuracies : mapping from names to float, optional
-        Accuracy on these data of at least three models. A least-squares line through them predicts
-        the accuracy of every model from the measure (Ng et al., TMLR 2023, section 4.3).
+        Accuracies of at least three models on `data`. A least-squares line is fitted to these
+        models and predicts the accuracy of every model from its score (Ng et al., TMLR 2023,
+        section 4.3).
     draws : int
         Number of transformed copies per example, for a neighborhood measure.
     seed : int
@@ -167,9 +172,10 @@ def rank(
     batch_size : int, optional
         Number of inputs per batch.
     threads : int
-        Number of threads that transform the next inputs while models classify; 0 for none.
+        Number of threads that transform the next inputs while models classify. With 0, no
+        additional threads are used.
     runner : Runner, optional
-        Runner whose workers transform and classify, with one thread each.
+        Runner whose workers transform and classify inputs, with one thread per worker.
     progress : callable, optional
         Called as ``progress(done, total, text)``.
 
@@ -181,8 +187,8 @@ def rank(
     Raises
     ------
     InputError
-        If `score` is unknown, an estimator has no labelled source, or a known accuracy is not a
-        fraction.
+        If `score` is unknown, if `score` is an estimator and there is no labelled source, or if a
+        known accuracy is not a fraction.
     NotApplicable
         If the measure or estimator does not apply to these models and data.
 
@@ -217,7 +223,7 @@ def rank(
         predictions = predict(dataset, labelled=False)
         ranking = _rank_by_scores(score, dataset, predictions, seed)
     else:
-        # Errors in the score or the source are raised before the target is classified.
+        # Check the score and the source before the target is classified, which takes longer.
         estimator = _resolve_estimator(score)
         source_predictions = _predict_source(estimator, predict, source)
         target_predictions = predict(dataset, labelled=False)
@@ -268,7 +274,8 @@ def _predict_source(
 
 
 def _rank_by_measure(result: InvarianceResult, score: str, dataset: Dataset) -> Ranking:
-    # Resampled in an order that depends on content only, so that the order of rows has no effect.
+    # The examples are sorted by a hash of their content before they are resampled, so that the
+    # order of rows has no effect.
     order = shuffled_order(dataset.keys, result.seed)
     ranking = _rank_by_means(
         result.measure_label(score),
@@ -310,7 +317,7 @@ def _rank_by_means(
     notes: Sequence[tuple[str, ...]],
     seed: int,
 ) -> Ranking:
-    """Rank by the means of values per example."""
+    """Rank models by the mean of their values over the examples."""
     by_model = np.stack(list(values.values()))
     rng = rng_for(seed, "rank", measure)
     entries = _ordered_entries(
@@ -331,7 +338,7 @@ def _rank_by_estimates(
     seed: int,
     progress: ProgressCallback | None,
 ) -> Ranking:
-    """Rank by estimates; the bootstrap resamples the rows of source and target."""
+    """Rank models by an estimator; the bootstrap resamples the rows of source and target."""
     names = tuple(target)
     rng = rng_for(seed, "rank", estimator.name)
     n_source = next(iter(source.values())).n
@@ -366,7 +373,7 @@ def _rank_by_estimates(
 def _ordered_entries(
     names: Sequence[str], values: Floats, replicates: Floats, notes: Sequence[tuple[str, ...]]
 ) -> tuple[RankedModel, ...]:
-    """Return the models, best first; `replicates` has shape (replicates, models)."""
+    """Return the ranked models, best first; `replicates` has shape (replicates, models)."""
     order = np.argsort(-values, kind="stable")
     low, high = np.quantile(replicates, [0.025, 0.975], axis=0)
     entries = []
@@ -389,7 +396,7 @@ def _ordered_entries(
 
 
 def _add_accuracies(ranking: Ranking, known_accuracies: Mapping[str, float]) -> Ranking:
-    """Predict accuracies by the least-squares line through the models of known accuracy."""
+    """Add accuracies predicted by a least-squares line fitted to models of known accuracy."""
     values = {entry.model: entry.value for entry in ranking}
     line = least_squares_line(
         [values[name] for name in known_accuracies], list(known_accuracies.values())

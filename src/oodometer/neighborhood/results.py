@@ -1,7 +1,8 @@
-"""Results of neighborhood invariance: decisions, measures computed from them, intervals.
+"""Results of neighborhood invariance: decisions, measures computed from them, and intervals.
 
-Measures by Ng et al., TMLR 2023 (ni, ne) and Deng et al., NeurIPS 2022 (ei); pa does not depend on
-the number of draws.
+A neighborhood has several members: an example and transformed copies of it, called draws. The
+measures ni and ne are by Ng et al., TMLR 2023, and ei is by Deng et al., NeurIPS 2022. The expected
+value of pa does not depend on the number of draws.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from oodometer.core.stats import wilson_interval
 InvarianceMeasure = Literal["ni", "ne", "ei", "pa"]
 MEASURES: tuple[InvarianceMeasure, ...] = ("ni", "ne", "ei", "pa")
 
-# Placeholder class of a member that has not been classified.
+# Class number of a member that has not been classified.
 MISSING_CLASS = -1
-# Above this mean increase of the predictions' entropy, a transform destroys classes (Ng et al.,
-# section 5.4).
+# If a transform increases the mean entropy of the predictions by more than this, it probably
+# destroys the classes (Ng et al., section 5.4).
 ENTROPY_LIMIT = 0.1
-# From this share on, a model that assigns one class to all examples and draws is called degenerate.
+# A model is called degenerate if it assigns one class to at least this share of the examples, and
+# if at least this share of the examples keep their class in all draws.
 DEGENERATE_SHARE = 0.95
-# Comparing all N members of a neighborhood with each other takes N² cells per row; blocks of rows
-# have at most this many cells.
+# Comparing all N members of a neighborhood with each other takes N² array cells per neighborhood.
+# Neighborhoods are processed in blocks of at most this many cells.
 MAX_BLOCK_CELLS = 2_000_000
 
 
 def neighborhood_invariance(classes: Ints) -> Floats:
-    """Return NI per row: the share of the neighborhood's most frequent class.
+    """Return NI per neighborhood (row): the share of members with the most frequent class.
 
     >>> neighborhood_invariance(np.array([[4, 4, 7, 4]]))
     array([0.75])
@@ -42,7 +44,10 @@ def neighborhood_invariance(classes: Ints) -> Floats:
 
 
 def negative_entropy(classes: Ints) -> Floats:
-    """Return NE per row: Σ_j p_j log p_j, which is the mean over members of log(c / N).
+    """Return NE per neighborhood (row): the negative entropy Σ_j p_j log p_j of its classes.
+
+    p_j is the share of members with class j. NE is computed as the mean of log(c / N) over the N
+    members, where c is the number of members that have the same class as the member.
 
     >>> negative_entropy(np.array([[4, 4, 4], [4, 4, 4]]))
     array([0., 0.])
@@ -51,12 +56,14 @@ def negative_entropy(classes: Ints) -> Floats:
 
 
 def pairwise_agreement(classes: Ints, *, identity: bool) -> Floats:
-    """Return PA per row, unbiased even if only part of the draws has been classified.
+    """Return PA (pairwise agreement) per neighborhood (row): the share of pairs with equal classes.
 
-    Column 0 is the identity, the others are draws. With the identity among its N members, 2/N of
-    the pairs contain the identity and the others consist of two draws; the agreement of both kinds
-    of pairs is estimated from the draws available. With all draws, the result is
-    Σ_j n_j (n_j − 1) / (N (N − 1)). Without the identity, it is the agreement between draws.
+    Column 0 is the example itself (the identity), and all other columns are draws. If `identity` is
+    true, a share of 2/N of the pairs of N members consist of the example and a draw, and all other
+    pairs consist of two draws. For each of these two types of pairs, the agreement is estimated
+    from the draws that have been classified, so PA is unbiased even if some draws are missing. If
+    no draw is missing, PA is Σ_j n_j (n_j − 1) / (N (N − 1)), where n_j is the number of members
+    with class j. If `identity` is false, PA is the agreement between draws.
 
     >>> pairwise_agreement(np.array([[4, 4, 7, 4]]), identity=True)
     array([0.5])
@@ -76,9 +83,10 @@ def pairwise_agreement(classes: Ints, *, identity: bool) -> Floats:
 
 
 def pair_agreement(classes: Ints) -> Floats:
-    """Return the share of pairs of different members with the same class, ignoring −1.
+    """Return, for each row, the share of pairs of members that have the same class.
 
-    Σ_j n_j (n_j − 1) / (N (N − 1)); NaN if there are fewer than two members.
+    Members with class −1 are ignored. The share is Σ_j n_j (n_j − 1) / (N (N − 1)), where n_j of
+    the N members have class j. It is NaN if there are fewer than two members.
 
     >>> pair_agreement(np.array([[4, 4, 7], [4, -1, 4]]))
     array([0.33333333, 1.        ])
@@ -91,7 +99,9 @@ def pair_agreement(classes: Ints) -> Floats:
 
 
 def same_class_counts(classes: Ints) -> Ints:
-    """Count, for each member, the members of its neighborhood with its class, itself included.
+    """Return, for each member, the number of members in its neighborhood that have its class.
+
+    The member itself is counted.
 
     >>> same_class_counts(np.array([[4, 4, 7]]))
     array([[2, 2, 1]], dtype=int32)
@@ -112,7 +122,7 @@ def _row_slices(n_rows: int, n_members: int) -> Iterator[slice]:
 class MeanWithInterval:
     """Mean of a measure over examples, with its standard error and 95 % confidence interval.
 
-    Both reflect the sampling of the examples, not of the draws.
+    The standard error and the interval reflect the sampling of examples, not the sampling of draws.
     """
 
     value: float
@@ -124,11 +134,12 @@ class MeanWithInterval:
     def from_values(
         cls, values: Floats, floor: float = 0.0, ceiling: float = 1.0
     ) -> MeanWithInterval:
-        """Compute from one value per example, each between `floor` and `ceiling`.
+        """Compute the mean and its interval from one value per example.
 
-        The interval is Wilson's for the number of binary observations that has the variance of the
-        mean. The variance is computed with one additional observation at either end, so that a
-        hundred equal values do not give an interval of zero width.
+        All values are between `floor` and `ceiling`. The interval is a Wilson interval for the
+        number of binary observations whose mean would have the same variance. The variance is
+        computed with two additional observations, one at `floor` and one at `ceiling`, so that the
+        interval does not have zero width if all values are equal.
 
         >>> MeanWithInterval.from_values(np.array([1.0, 0.5, 1.0, 0.5])).value
         0.75
@@ -159,11 +170,13 @@ class MeanWithInterval:
 
 @dataclass(frozen=True, eq=False)
 class DecisionCounts:
-    """Decisions of one model on examples (column 0 of `classes`) and their draws.
+    """Predictions of one model on examples and on their draws.
 
-    `confidence` and `entropy` are those of the prediction on the example itself.
-    `effective_invariance` and `entropy_gap` (H(p(g(x))) − H(p(x))) are sums over the draws of an
-    example; both are NaN if the model returns no probabilities.
+    Column 0 of `classes` has the classes of the examples, and all other columns have the classes of
+    draws. `confidence` and `entropy` are those of the prediction on the example itself.
+    `effective_invariance` is summed over the draws of an example, and so is `entropy_gap`, the
+    entropy of the prediction on a draw minus the entropy of the prediction on the example. These
+    two sums are NaN if the model returns no probabilities.
     """
 
     classes: Ints
@@ -174,7 +187,7 @@ class DecisionCounts:
 
     @classmethod
     def empty(cls, n: int, draws: int) -> DecisionCounts:
-        """Return counts for `n` examples of which nothing has been classified."""
+        """Return the counts of `n` examples before anything has been classified."""
         classes = np.full((n, 1 + draws), MISSING_CLASS, dtype=np.int32)
         return cls(classes, np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n))
 
@@ -192,7 +205,10 @@ class DecisionCounts:
         return DecisionCounts(self.classes[index], *(values[index] for values in self._sums))
 
     def expand(self, n: int, draws: int, positions: Ints) -> DecisionCounts:
-        """Return a copy for `n` examples with room for `draws`; these are at `positions`."""
+        """Return a larger copy with `n` rows and room for `draws` draws.
+
+        The examples of this object are at the rows `positions` of the copy.
+        """
         n_members = self.classes.shape[1]
         expanded = DecisionCounts.empty(n, max(draws, n_members - 1))
         expanded.classes[positions, :n_members] = self.classes
@@ -220,8 +236,8 @@ class DecisionCounts:
         is_same = classes == self.classes[examples, 0]
         invariance = np.sqrt(self.confidence[examples] * confidence) * is_same
         gap = entropy - self.entropy[examples]
-        # Summed draw by draw, so that rounding does not depend on the batches. Member 0 is the
-        # example itself, not a draw.
+        # The sums are updated one draw at a time, so that rounding does not depend on the batches.
+        # Member 0 is the example itself, not a draw.
         for row, member in enumerate(members):
             if member > 0:
                 self.effective_invariance[examples] += invariance[row]
@@ -232,7 +248,8 @@ class DecisionCounts:
 class ModelInvariance:
     """Invariance of one model's decisions in the neighborhoods of a dataset.
 
-    `counts` has the sampled examples in the order of the dataset, `positions` their row numbers.
+    `counts` has the sampled examples in the order of the dataset, and `positions` has the row
+    number of each of them in the dataset.
     """
 
     model: str
@@ -243,11 +260,11 @@ class ModelInvariance:
 
     @property
     def complete(self) -> bool:
-        """Return whether every example has all of its draws."""
+        """Return whether all draws of every example have been classified."""
         return bool((self.counts.n_draws == self.counts.classes.shape[1] - 1).all())
 
     def by_example(self, measure: str) -> Floats:
-        """Return a measure of each example, in the order of `positions`."""
+        """Return the value of a measure for each example, in the order of `positions`."""
         name = measure.lower()
         if name == "pa":
             return pairwise_agreement(self.counts.classes, identity=self.identity)
@@ -269,7 +286,7 @@ class ModelInvariance:
         return np.asarray(self.counts.effective_invariance / self.counts.n_draws)
 
     def mean_with_interval(self, measure: str) -> MeanWithInterval:
-        """Return the mean of a measure over the examples; raise NotApplicable if it has none."""
+        """Return the mean of a measure over the examples, or raise if it is not applicable."""
         n_members = self.counts.classes.shape[1] - (not self.identity)
         floor = -float(np.log(n_members)) if measure.lower() == "ne" else 0.0
         return MeanWithInterval.from_values(
@@ -286,21 +303,21 @@ class ModelInvariance:
 
     @property
     def entropy_difference(self) -> float | None:
-        """Return the mean increase of the predictions' entropy; None without probabilities."""
+        """Return the mean increase of the entropy from example to draw, None if it is unknown."""
         if np.isnan(self.counts.entropy_gap).any():
             return None
         return float(self.counts.entropy_gap.sum() / self.counts.n_draws.sum())
 
     @property
     def top_class(self) -> tuple[int, float]:
-        """Return the class most frequently assigned to the examples, and its share."""
+        """Return the class that is assigned to the most examples, and its share of the examples."""
         classes, counts = np.unique(self.counts.classes[:, 0], return_counts=True)
         top = int(counts.argmax())
         return int(classes[top]), float(counts[top] / counts.sum())
 
     @property
     def constant_share(self) -> float:
-        """Return the share of examples whose draws all get the class of the example."""
+        """Return the share of examples for which all draws have the same class as the example."""
         classes = self.counts.classes
         is_constant = (classes == classes[:, :1]) | (classes == MISSING_CLASS)
         return float(is_constant.all(axis=1).mean())
@@ -352,7 +369,7 @@ class ModelInvariance:
 
 @dataclass(frozen=True)
 class SamplingCost:
-    """Number of examples, inputs drawn, and distinct inputs classified by each model."""
+    """Number of examples, of sampled inputs, and of distinct inputs that each model classified."""
 
     examples: int
     drawn: int
@@ -365,7 +382,8 @@ class SamplingCost:
 class InvarianceResult:
     """Invariance of several models in the same neighborhoods of one dataset.
 
-    Iterating yields the `ModelInvariance` of each model; index by name or number.
+    Iterating over the result yields the `ModelInvariance` of each model. The result can be indexed
+    by the name or the number of a model.
 
     Parameters
     ----------
@@ -374,7 +392,7 @@ class InvarianceResult:
     n : int
         Number of rows of the dataset.
     transform, label : str
-        Name of the transform, and its short name in the names of measures.
+        Name of the transform, and the short name that is part of measure names such as NI-RandAug.
     magnitude : float
         Magnitude of the transform.
     draws : int
@@ -384,13 +402,13 @@ class InvarianceResult:
     seed : int
         Random seed.
     sampling_cost : SamplingCost
-        Number of inputs drawn and classified.
+        Number of inputs that were sampled and classified.
     skipped : int
         Number of files of the dataset that could not be read.
     results : tuple of ModelInvariance
         Results per model.
     settings : str
-        All settings of the transform, and the fingerprint of the data it learned from.
+        All settings of the transform and, if it has learned from data, the fingerprint of the data.
 
     Examples
     --------
@@ -435,7 +453,7 @@ class InvarianceResult:
         return by_name[model]
 
     def measure_label(self, measure: str) -> str:
-        """Return the name of a measure in tables, such as NI-RandAug."""
+        """Return the name of a measure that is shown in tables, such as NI-RandAug."""
         return f"{measure.upper()}-{self.label}"
 
     def __str__(self) -> str:
@@ -456,21 +474,21 @@ class InvarianceResult:
         return {**values, "sampling_cost": cost, "models": models}
 
     def full_counts(self, draws: int) -> list[DecisionCounts]:
-        """Return per model the counts of all rows of the dataset, with room for `draws` draws."""
+        """Return one `DecisionCounts` per model for all rows, with room for `draws` draws."""
         return [
             result.counts.expand(self.n, max(draws, self.draws), result.positions)
             for result in self.results
         ]
 
     def first_difference(self, settings: Mapping[str, object]) -> str | None:
-        """Return the name of the first setting that differs from those of this run."""
+        """Return the name of the first given setting that differs from this result, or None."""
         for name, value in settings.items():
             if getattr(self, name) != value:
                 return name
         return None
 
     def check_resumable(self, settings: Mapping[str, object]) -> None:
-        """Raise if a run with these settings cannot resume this one."""
+        """Raise if a run with the given settings cannot be continued from this result."""
         name = self.first_difference(settings)
         if name is not None:
             raise InputError(

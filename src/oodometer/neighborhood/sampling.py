@@ -1,9 +1,10 @@
 """Progressive sampling of neighborhoods: every prefix of the schedule yields a valid estimate.
 
-Each example is first sampled with a few draws, because the variance of the mean comes mostly from
-differences between examples. Once every example has been sampled, all examples get one more draw at
-a time. Whether to stop is checked after each round; rounds depend only on the number of examples
-and draws, never on the batch size.
+A neighborhood has several members: an example (member 0) and transformed copies of it, called
+draws. Each example is first sampled with a few draws, because the variance of the mean comes mostly
+from differences between examples. After every example has been sampled, further rounds add draws,
+one draw per example at a time. The stopping rule is checked after each round. Rounds depend only on
+the number of examples and draws, so the result does not depend on the batch size.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from oodometer.core.inputs import Inputs, RowHashes, splitmix64
 from oodometer.core.protocols import Dataset, Transform
 from oodometer.core.random_streams import RowStreams
 
-# Pairwise agreement has two terms (example and draw, draw and draw); two draws estimate both.
+# Pairwise agreement has a term for pairs of example and draw and a term for pairs of draws. Two
+# draws are enough to estimate both terms.
 FIRST_DRAWS = 2
-# Fewer examples are too few for a confidence interval, hence for stopping.
+# Number of examples in the first round. With fewer examples, the confidence interval that decides
+# when to stop would not be reliable.
 FIRST_EXAMPLES = 200
-# Number of examples after a round, relative to the number before it.
+# Factor by which each round increases the number of sampled examples.
 ROUND_GROWTH = 1.25
-# Default size of a batch of inputs: at most this many rows and this many bytes.
+# Maximum number of rows, and of bytes, in a batch of inputs by default.
 MAX_BATCH_ROWS = 512
 MAX_BATCH_BYTES = 2**25
 
@@ -60,22 +63,28 @@ def validate_sampling_options(
 
 @dataclass(frozen=True, eq=False)
 class SamplingRound:
-    """Members of the neighborhoods of several examples; member 0 is the example itself."""
+    """Examples, and the numbers of the neighborhood members to sample for each of them.
+
+    Member 0 is the example itself.
+    """
 
     examples: Ints
     members: range
 
     @property
     def size(self) -> int:
-        """Return the number of inputs."""
+        """Return the number of inputs in the round."""
         return len(self.examples) * len(self.members)
 
     def limit_to(self, max_inputs: int) -> SamplingRound:
-        """Return the round with as many of its first examples as `max_inputs` allows."""
+        """Return the round with only its first examples, so that it has at most `max_inputs`."""
         return replace(self, examples=self.examples[: max_inputs // len(self.members)])
 
     def skip_seen(self, n_seen: Ints) -> Iterator[SamplingRound]:
-        """Yield the parts not sampled yet, where `n_seen` counts the known members per example."""
+        """Yield the parts of the round that have not been sampled yet.
+
+        `n_seen` is the number of members of each example that have already been sampled.
+        """
         counts = n_seen[self.examples]
         for count in np.unique(counts):
             unseen = range(max(self.members.start, int(count)), self.members.stop)
@@ -83,7 +92,10 @@ class SamplingRound:
                 yield SamplingRound(self.examples[counts == count], unseen)
 
     def batches(self, batch_size: int) -> Iterator[SamplingRound]:
-        """Split into batches of at most `batch_size` inputs, keeping examples whole if possible."""
+        """Split the round into batches of at most `batch_size` inputs.
+
+        If possible, all members of an example are in one batch.
+        """
         step = max(batch_size // len(self.members), 1)
         for start in range(0, len(self.examples), step):
             examples = self.examples[start : start + step]
@@ -97,7 +109,7 @@ def full_pass(n: int, draws: int) -> Iterator[SamplingRound]:
 
 
 def progressive_rounds(keys: RowHashes, draws: int, seed: int) -> Iterator[SamplingRound]:
-    """Yield all members of all neighborhoods, the most informative first.
+    """Yield rounds that cover all members of all neighborhoods, the most informative first.
 
     >>> [r.size for r in progressive_rounds(np.arange(220, dtype=np.uint64), draws=3, seed=0)]
     [600, 60, 200, 20]
@@ -116,7 +128,7 @@ def progressive_rounds(keys: RowHashes, draws: int, seed: int) -> Iterator[Sampl
 
 
 def shuffled_order(keys: RowHashes, seed: int) -> Ints:
-    """Return a random order that depends on the seed and the rows' content, not their positions."""
+    """Return a random order that depends on the seed and on the content of the rows only."""
     start = splitmix64(np.array([seed % 2**64], dtype=np.uint64))
     return np.asarray(np.argsort(splitmix64(keys ^ start), kind="stable"))
 
@@ -124,10 +136,10 @@ def shuffled_order(keys: RowHashes, seed: int) -> Ints:
 def plan_steps(
     rounds: Iterable[SamplingRound], max_inputs: int, n_seen: Ints, batch_size: int
 ) -> Iterator[list[SamplingRound]]:
-    """Yield, for each round, the batches not sampled yet, until `max_inputs` is used up.
+    """Yield, for each round, the batches that have not been sampled yet, up to `max_inputs`.
 
-    `n_seen` is the number of members of each example that are known beforehand; they count towards
-    `max_inputs`.
+    `n_seen` is the number of members of each example that an earlier run has sampled. These members
+    count towards `max_inputs`.
 
     >>> rounds = [SamplingRound(np.arange(4), range(3))]
     >>> steps = plan_steps(rounds, max_inputs=9, n_seen=np.array([3, 0, 0, 0]), batch_size=6)
@@ -146,14 +158,17 @@ def plan_steps(
 
 @dataclass(frozen=True)
 class NeighborhoodSampler:
-    """Sampler of neighborhood members: a dataset, a transform and a seed."""
+    """Sampler that creates neighborhood members from a dataset, a transform and a seed."""
 
     dataset: Dataset
     transform: Transform
     seed: int
 
     def sample(self, batch: SamplingRound) -> tuple[Inputs, Ints]:
-        """Return the distinct inputs of a batch and the index of each (member, example) in them."""
+        """Return the distinct inputs of a batch, and the index of every member among them.
+
+        The index has shape (members, examples).
+        """
         examples = self.dataset.take(batch.examples)
         n_examples = len(batch.examples)
         parts = [examples] if 0 in batch.members else []
@@ -183,13 +198,13 @@ class NeighborhoodSampler:
         return transformed
 
     def default_batch_size(self) -> int:
-        """Return the number of inputs per batch, fewer if rows are large."""
+        """Return the number of inputs per batch, which is smaller if rows are large."""
         first_row = next(batches.iter_row_bytes(self.dataset.take(np.array([0]))))
         return int(np.clip(MAX_BATCH_BYTES // max(len(first_row), 1), 1, MAX_BATCH_ROWS))
 
 
 def deduplicate(inputs: Inputs) -> tuple[Inputs, Ints]:
-    """Return the distinct rows in order of first occurrence, and each row's index among them.
+    """Return the distinct rows in order of first occurrence, and the index of each row in them.
 
     >>> deduplicate(["a", "b", "a"])
     (['a', 'b'], array([0, 1, 0]))

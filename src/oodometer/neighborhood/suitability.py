@@ -1,4 +1,4 @@
-"""Suitability of transforms: whether they preserve the class (Ng et al., TMLR 2023, section 5.4)."""
+"""Check whether transforms preserve the class of an input (Ng et al., TMLR 2023, section 5.4)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from oodometer.neighborhood import sampling
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import ENTROPY_LIMIT, ModelInvariance
 
-# More examples change the order of transforms little.
+# Default number of examples. More examples hardly change the order of the transforms.
 DEFAULT_EXAMPLES = 500
-# Some transforms that change no decision on this share of examples ranked digit models at random.
+# If a transform changes no decision on at least this share of the examples, it is called hardly
+# informative. In experiments with digits, some such transforms ranked models no better than chance.
 MOSTLY_CONSTANT_SHARE = 0.9
 
 
@@ -43,8 +44,8 @@ class TransformSuitability:
     ni : float, optional
         Neighborhood invariance of the model under the transform.
     auroc : float, optional
-        AUROC of the agreement in the neighborhood as a predictor of correctness, with labelled
-        data.
+        AUROC of the agreement in the neighborhood as a predictor of whether the model is correct.
+        It is known only if the data have labels.
 
     Examples
     --------
@@ -78,12 +79,12 @@ def suggest_transforms(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> tuple[TransformSuitability, ...]:
-    """Check which transforms suit neighborhood measures for a model, best first.
+    """Check which transforms are suitable for neighborhood measures of a model, best first.
 
-    Transforms are ordered by the increase of the entropy of predictions. Up to about 0.1 a
-    neighborhood measure works; above it, the transform destroys classes. Use data similar to the
-    training data: on other data the entropy is high already, cannot rise much, and every transform
-    looks suitable.
+    Transforms are sorted by how much they increase the entropy of the predictions. If the increase
+    is at most about 0.1, the transform is suitable; if it is larger, the transform probably
+    destroys the classes. Use data that are similar to the training data. On other data, the entropy
+    is already high and cannot increase much, so every transform looks suitable.
 
     Parameters
     ----------
@@ -105,8 +106,8 @@ def suggest_transforms(
     Returns
     -------
     tuple of TransformSuitability
-        Suitable transforms first, then unsuitable ones, then those that could not be applied, each
-        with the reason.
+        Suitable transforms, followed by unsuitable transforms and by transforms that could not be
+        applied. Each has a reason.
 
     Raises
     ------
@@ -125,7 +126,8 @@ def suggest_transforms(
     opened = as_model(model)
     dataset = as_dataset(data)
     sample = dataset.rows(sampling.shuffled_order(dataset.keys, seed)[:examples])
-    # Raises if the model fails on the data as they are, which no transform is to blame for.
+    # Classify the untransformed data first. If the model fails on them, an error is raised, because
+    # the failure is not caused by a transform.
     predictions = predict_dataset(opened, sample)
     correct = predictions.correct if predictions.is_labelled else None
     chosen = transforms if transforms is not None else family.available_for_kind(dataset.kind)
@@ -165,7 +167,7 @@ def _evaluate_transform(
 
 
 def _verdict(result: ModelInvariance) -> tuple[bool | None, str]:
-    """Return whether the transform is suitable, and the reason."""
+    """Return whether the transform is suitable (None if unknown), and the reason."""
     increase = result.entropy_difference
     if result.constant_share == 1.0:
         return False, "no draw changes any decision: it cannot distinguish models"
