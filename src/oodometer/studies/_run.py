@@ -46,7 +46,7 @@ class StudyRunResult:
     done : int
         Number of evaluations that the run has completed.
     failed : mapping of str to str
-        Reason why each failed evaluation failed, keyed by the name of the evaluation.
+        Reasons of failures, keyed by the names of the failed evaluations.
     left_out : int
         Number of models that are skipped because they did not converge.
     untrained : int
@@ -224,7 +224,7 @@ class _StudyRun:
         return cls(plan, store, pending[:limit], log)
 
     def start_stage(self, tasks: Sequence[StudyTask], *, values: bool) -> None:
-        """Start the stage that computes values if `values`, else the stage of predictions."""
+        """Start the stage of values if `values` is true, else the stage of predictions."""
         if values:
             self.evaluations = {each.unit.key_pair: each for each in self.pending}
         for evaluation in self.evaluations.values():

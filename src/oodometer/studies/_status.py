@@ -38,7 +38,7 @@ class StudyStatus:
     rows : tuple of StudyStatusRow
         Counts for each combination of training domains and architecture.
     failed : mapping of str to str
-        Reason why each failed evaluation failed, keyed by the name of the evaluation.
+        Reasons of failures, keyed by the names of the failed evaluations.
     not_applicable : mapping of str to int
         For each requested value, the number of evaluations in which its method was not applicable.
     left_out : int
@@ -75,7 +75,7 @@ class StudyStatus:
 
 
 def status(study: Study, folder: str | Path) -> StudyStatus:
-    """Return the status of a study without writing anything; a run may be active meanwhile.
+    """Return the status of a study; nothing is written, so this is safe while a run is active.
 
     Parameters
     ----------

@@ -101,10 +101,10 @@ def prefix_errors(place: str) -> Iterator[None]:
 
 
 def validate(model: type[ModelT], table: Any, where: str, other_keys: Iterable[str] = ()) -> ModelT:
-    """Validate a table with a pydantic model and return the instance; lists become tuples.
+    """Validate a table and return it as an instance of `model`; lists become tuples.
 
-    `other_keys` are valid keys that other code reads. They are only listed as possible keys in the
-    message about an unknown key.
+    `other_keys` are further valid keys, which other code reads. They must not be in the table; the
+    message about an unknown key lists them as possible keys.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def validate(model: type[ModelT], table: Any, where: str, other_keys: Iterable[s
 
 
 def build(cls: type, table: Any, where: str, other_keys: Iterable[str] = ()) -> Any:
-    """Validate a table whose keys are the fields of a dataclass, and return an instance."""
+    """Validate a table whose keys are the fields of a dataclass; return the dataclass instance."""
     checked = validate(_field_model(cls), table, where, other_keys)
     return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
 

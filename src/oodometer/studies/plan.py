@@ -42,7 +42,8 @@ class StudyEvaluation:
     unit          the model and its test rows
     sources       the model and its source rows, one entry per training domain
     source_key    combined key of all source rows
-    other_model   second model on the same test rows, for estimators that need one; None without
+    other_model   second model and the same test rows, for estimators that need a second model;
+                  None if the study has no such model
     requests      values to compute
     """
 
@@ -86,8 +87,8 @@ class StudyEvaluation:
     def computable(self, prediction_keys: Collection[tuple[str, str]]) -> StudyEvaluation:
         """Return the evaluation without the requests that lack predictions.
 
-        If only the predictions of the second model are missing, only the requests that need the
-        second model are dropped; if any others are missing, all requests are dropped.
+        If only the predictions of the second model are missing, the requests that need the second
+        model are dropped. If other predictions are missing, all requests are dropped.
         """
         single = [request for request in self.requests if not request.needs_other_model]
         for evaluation in (self, replace(self, requests=tuple(single))):
@@ -97,7 +98,7 @@ class StudyEvaluation:
         return replace(self, requests=())
 
     def required_predictions(self) -> Iterator[ModelOnRows]:
-        """Yield each model and rows whose predictions are required, starting with the test rows."""
+        """Yield the pairs of model and rows whose predictions are required, the test rows first."""
         yield self.unit
         if any(request.needs_source for request in self.requests):
             yield from self.sources
@@ -107,7 +108,7 @@ class StudyEvaluation:
             yield self.other_model
 
     def failure_reason(self, failures: Mapping[tuple[str, str], str]) -> str | None:
-        """Return why the first failed required prediction failed; None if none has failed."""
+        """Return why a required prediction failed; None if no required prediction failed."""
         for unit in self.required_predictions():
             if unit.key_pair in failures:
                 return failures[unit.key_pair]
@@ -118,7 +119,8 @@ class StudyEvaluation:
 class StudyPlan:
     """All evaluations of a study, and the numbers of models that are not evaluated.
 
-    `left_out` counts the models that did not converge, `untrained` those not trained yet.
+    `left_out` counts the models that did not converge, and `untrained` counts the models that are
+    not trained yet.
     """
 
     evaluations: tuple[StudyEvaluation, ...]

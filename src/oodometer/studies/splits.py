@@ -49,8 +49,8 @@ class DomainRows:
     part       rows to select from: "source", "test" or "all"
     name       name of the selection in tables
     max_rows   maximum number of rows; the choice depends on the rows' content; None keeps all
-    excluded   training domains of the model: rows with the content of their source rows (with part
-               "all" also of their training rows) are removed from the selection
+    excluded   training domains of the model; a row is removed from the selection if a source row of
+               these domains (if part is "all": a source row or training row) has the same content
     """
 
     domain: Domain

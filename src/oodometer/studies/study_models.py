@@ -96,7 +96,8 @@ def clear_cache() -> None:
 class StudyModels:
     """Models to evaluate, and the numbers of models that are not evaluated.
 
-    `left_out` counts the models that did not converge, `untrained` those not trained yet.
+    `left_out` counts the models that did not converge, and `untrained` counts the models that are
+    not trained yet.
     """
 
     models: tuple[StudyModel, ...]
@@ -107,7 +108,7 @@ class StudyModels:
         """Return a second model for each model, keyed by model key.
 
         The second model has the same configuration except for the seed. If there are several such
-        models, the one with the lowest seed is chosen; if there is none, the key is missing.
+        models, the one with the lowest seed is chosen. A model without a second model has no entry.
         """
         groups: dict[str, list[StudyModel]] = {}
         for model in self.models:
@@ -132,7 +133,7 @@ def collect_models(
     only_converged: bool,
     domain_labels: DomainLabels,
 ) -> StudyModels:
-    """Return the models of all pools, then the user's; equal configurations are included once."""
+    """Return the models of all pools and the user's models; include a configuration only once."""
     models: dict[str, StudyModel] = {}
     left_out = 0
     untrained = 0
@@ -158,7 +159,7 @@ def collect_models(
 def _from_pool(
     pool: Pool, config: TrainingConfig, folder: Path, labels: DomainLabels
 ) -> StudyModel:
-    """Return a model of a pool; its key hashes result.json too, so retraining changes the key."""
+    """Return a model of a pool; result.json is part of its key, so retraining changes the key."""
     content = [
         (folder / name).read_bytes() for name in (checkpoint.RECIPE_FILE, checkpoint.RESULT_FILE)
     ]
@@ -198,11 +199,11 @@ def _label_names(domains: tuple[Domain, ...], labels: DomainLabels) -> tuple[str
 
 
 def _iter_content(path_or_object: Any) -> Iterator[bytes]:
-    """Yield the parts of a model that its key is hashed from.
+    """Yield the bytes that are hashed to form the key of a model.
 
-    These are the names and contents of its files. If the given path is not a file (for example a
-    URL), it is the path itself. For a Python object nothing is yielded, because objects are
-    identified by their name only: a changed object needs a new name.
+    These are the names and hashed contents of the model's files. If there is no file at the given
+    path, for example because it is a URL, the path itself is used. For a Python object nothing is
+    yielded: an object is identified by its name only, so a changed object needs a new name.
     """
     if not isinstance(path_or_object, str | Path):
         return

@@ -53,7 +53,7 @@ def run_task(task: StudyTask) -> list[EvaluationOutcome]:
 
 
 def _load_rows(task: StudyTask) -> Dataset:
-    """Load the rows of a task; raise if they differ from the rows in the process of the run."""
+    """Load the rows of a task; raise if their key differs from the key in the task."""
     if task.rows.key != task.dataset_key:
         splits.clear_cache()  # the files may have changed since this process read them
     if task.rows.key != task.dataset_key:

@@ -31,7 +31,7 @@ class DomainReader(Protocol):
     def __hash__(self) -> int: ...
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return rows and labels; readers of image files resize to `size` (height, width)."""
+        """Return rows and labels; readers of image files resize images to `size`."""
 
 
 def find_file(root: Path, name: str) -> Path | None:

@@ -74,7 +74,7 @@ def _get_array(arrays: dict[str, Array], name: str, path: str) -> Array:
 
 
 def _decode_names(arrays: dict[str, Array], name: str, path: str) -> Array:
-    """Return the values of the array `name`; look up integers in the array `name`s, if present."""
+    """Return the values of an array; replace integers by names if the archive has these names."""
     values, names = _get_array(arrays, name, path), arrays.get(f"{name}s")
     if names is None or values.dtype.kind not in "iu":
         return values

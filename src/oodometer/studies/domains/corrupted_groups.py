@@ -18,7 +18,8 @@ CORRUPTED_SUFFIX = "-c"
 def get_group(name: str, *, root: str | Path | None = None) -> DomainGroup:
     """Return a built-in group by name.
 
-    With the suffix -c, the group has one domain for each original domain, corruption and severity.
+    If the name ends with -c, the group is a corrupted version of an image group: it has one domain
+    for each combination of original domain, corruption and severity.
 
     >>> get_group("pacs-c").domains[:2]
     ('art_painting/gaussian_noise-1', 'art_painting/gaussian_noise-2')

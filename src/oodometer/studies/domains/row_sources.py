@@ -34,7 +34,8 @@ class DomainFiles:
 
     train    reader of the training split
     test     reader of the test split; None uses a part of the training files as test split
-    share    fraction of rows in the test split if `test` is None, chosen by a hash of the content
+    share    fraction of the rows that form the test split if `test` is None; a hash of the content
+             of each row selects them
     rename   pairs of a label in the files and the class name that replaces it
     """
 
@@ -45,7 +46,7 @@ class DomainFiles:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Paths of the files of the training split and the test split, each once."""
+        """Paths of all files of the training split and the test split, without duplicates."""
         both = self.train.files + (() if self.test is None else self.test.files)
         return tuple(dict.fromkeys(both))
 
@@ -54,7 +55,7 @@ class DomainFiles:
         return tuple(name for name in self.files if root is None or not find_file(root, name))
 
     def read(self, root: Path, split: Split, size: ImageSize) -> tuple[Dataset, Ints]:
-        """Return a dataset that contains the rows of the split, and their row numbers in it."""
+        """Return a dataset that contains the split, and the row numbers of the split."""
         reader = self.train if split == "train" or self.test is None else self.test
         stamps = tuple(_file_stamp(require_file(root, name)) for name in reader.files)
         dataset = _read_cached(reader, root, size, stamps)
@@ -70,7 +71,8 @@ class DerivedDomain:
 
     of           original domain; a domain of another group is written as group/domain
     derivation   change that is applied to the rows
-    part         (i, m) uses only the i-th (counted from 0) of m disjoint parts of the original rows
+    part         (i, m) divides the original rows into m disjoint parts and uses only part i, where
+                 parts are counted from 0; None uses all rows
     """
 
     of: str

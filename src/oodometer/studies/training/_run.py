@@ -63,9 +63,9 @@ class PoolRunResult:
     trained : tuple of str
         Ids of the models that the run has trained.
     converged : int
-        Number of models trained by the run that converged.
+        Number of models that the run has trained and that converged.
     failed : mapping of str to str
-        Reason why each failed training failed, keyed by model id.
+        Reasons of failures, keyed by the ids of the models whose training failed.
     seconds : float
         Duration of the run in seconds.
 
@@ -204,7 +204,7 @@ def _check_classes(pool: Path, models: Sequence[Path], spec: PoolSpec) -> None:
 
 
 def make_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[TrainingTask]:
-    """Group configurations that can be stacked into tasks; each other one is a task of its own."""
+    """Return training tasks: one per stack of models, and one for each model outside a stack."""
     stacks: dict[str, list[TrainingConfig]] = {}
     for config in configs:
         stackable = config.architecture in STACKED_ARCHITECTURES and is_stackable(config)

@@ -38,7 +38,7 @@ class PoolStatus:
     seconds : float
         Total training time of all finished models in seconds.
     failed : mapping of str to str
-        Reason why each failed training failed, keyed by model id.
+        Reasons of failures, keyed by the ids of the models whose training failed.
 
     Examples
     --------
@@ -57,7 +57,10 @@ class PoolStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds for one worker to train the other models; None before the first one."""
+        """Estimated seconds until one worker has trained the remaining models.
+
+        It is None if no model is finished yet.
+        """
         n_done = self.total("done")
         n_left = self.total("pending") + self.total("failed")
         return n_left * self.seconds / n_done if n_done else None
@@ -74,7 +77,7 @@ class PoolStatus:
 
 
 def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
-    """Return the status of a pool without writing anything; a run may be active meanwhile.
+    """Return the status of a pool; nothing is written, so this is safe while a run is active.
 
     Parameters
     ----------

@@ -189,8 +189,8 @@ def train_epochs(
 ) -> tuple[TrainingFit | None, dict[str, float]]:
     """Train until the loss reaches `stop_at` or the last epoch ends; return the fit and facts.
 
-    The fit is None if a loss was not finite. `kind` is the kind of inputs of the domain group, also
-    if the network is only a head that is trained on features.
+    The fit is None if a loss was not finite. `kind` is the kind of inputs of the domain group, even
+    if only a head is trained, whose inputs are features.
     """
     config = run.recipe
     optimizer = make_optimizer(run, kind)
@@ -250,7 +250,7 @@ def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
     """Compute loss and accuracy on all training rows; return None if the loss exceeds `max_loss`.
 
     The cross-entropy of a row is nonnegative, so the evaluation stops early when the sum over the
-    rows so far exceeds `max_loss` times the number of all rows.
+    evaluated rows exceeds `max_loss` times the number of all rows.
     """
     rows = run.sample.rows
     n = len(rows)
@@ -277,7 +277,7 @@ def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
 
 
 def make_optimizer(run: TrainingRun, kind: InputKind) -> Any:
-    """Return the optimizer of a configuration, Adam or SGD with momentum, for trainable weights."""
+    """Return the configured optimizer (Adam, or SGD with momentum) for the trainable weights."""
     config = run.recipe
     optim = torch_package().optim
     weights = [weight for weight in run.module.parameters() if weight.requires_grad]

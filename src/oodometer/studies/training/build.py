@@ -26,7 +26,8 @@ def seeded_torch(seed: int) -> Iterator[Any]:
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng():
-            # torch.manual_seed is slower: it records the call stack for devices that are not used.
+            # torch.manual_seed is not used, because it also records the call stack for devices that
+            # are not in use.
             torch.default_generator.manual_seed(seed % 2**63)
             if torch.cuda.is_available():
                 torch.cuda.manual_seed_all(seed % 2**63)
@@ -60,9 +61,10 @@ def build_network(config: TrainingConfig, shape: InputShape) -> Any:
 
 
 def frozen_body_fingerprint(config: TrainingConfig, kind: InputKind) -> str | None:
-    """Return the fingerprint of the frozen pretrained body, whose weights are not saved again.
+    """Return the fingerprint of the pretrained body if only the head is trained, else None.
 
-    Returns None if the whole network is trained or if the architecture is not pretrained.
+    The weights of such a body are not saved with the model. The result is also None if the
+    architecture has no pretrained body.
     """
     fingerprint = getattr(get_architecture(config, kind), "fingerprint", None)
     return None if config.part != "head" or fingerprint is None else str(fingerprint())

@@ -21,7 +21,7 @@ from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 Item = TypeVar("Item")
 LabelledBatch = tuple[Array, Ints]
-# Number of batches that are loaded in advance, so that one slow batch does not stop the training.
+# Number of batches that are loaded in advance, so that training need not wait for one slow batch.
 PREFETCH_BATCHES = 4
 
 
@@ -42,7 +42,7 @@ def training_batches(
             len(sample.rows), batch_size=config.batch, seed=config.seed, epoch=epoch
         )
     )
-    # Without augmentation, loading a batch only selects rows, which takes less time than a thread.
+    # Without augmentation, loading only selects rows, and a thread would cost more time than that.
     workers = 0 if config.augment == "none" else 1
     return prefetch(load_batch, order, workers, depth=PREFETCH_BATCHES)
 
@@ -84,7 +84,7 @@ class TimedIterator(Generic[Item]):
 
 
 def as_tensor(inputs: Array, kind: InputKind, device: str) -> Any:
-    """Convert inputs to a tensor on the device that a network accepts.
+    """Convert inputs to the tensor that a network accepts, on the given device.
 
     Images become floats in [0, 1] with the channels first, vectors become floats, and token ids
     become integers of type long.

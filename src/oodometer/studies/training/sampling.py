@@ -27,7 +27,7 @@ def row_streams(seed: int, keys: RowHashes, purpose: str, draw_index: int = 1) -
 def sample_per_class(labels: Ints, keys: RowHashes, *, count: int, seed: int) -> Ints:
     """Choose `count` random rows per class; return their sorted row numbers.
 
-    Of a class with fewer than `count` rows, all rows are chosen.
+    If a class has fewer than `count` rows, all its rows are chosen.
 
     >>> sample_per_class(np.array([0, 1, 1, 0, 2]), np.arange(5, dtype=np.uint64), count=2, seed=0)
     array([0, 1, 2, 3, 4])

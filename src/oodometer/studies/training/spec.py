@@ -3,7 +3,7 @@
 name = "digits"
 about = "a sentence"                    # optional
 group = "numbers"                       # name of a domain group, or path of its TOML file
-domains = "each"                        # one model per domain; the alternatives are listed below
+domains = "each"                        # training domains of each model, see below
 architecture = "mlp"                    # or a list of architectures
 seeds = [0, 1]                          # or the number of seeds; default: the seed 0, or in a
                                         # random search the index of the draw
@@ -19,9 +19,13 @@ label_noise = { uniform = [0, 0.3] }    # or log10 or log2 (the bounds are expon
 architecture = "small-cnn"              # part replace the keys above
 grid.settings.width = [8, 16]
 
-`domains` can be "each" (train on one domain), "all-but-one" (train on all domains except one, for
-each domain), a list of domains such as ["mnist", "usps"] (train on one of these), or a list of
-lists such as [["mnist", "usps"]] (train on the domains of an inner list together).
+The key `domains` selects the training domains of each model:
+
+"each"                  each model is trained on a single domain, and every domain is used
+"all-but-one"           each model is trained on all domains except one, and every domain is left
+                        out once
+["mnist", "usps"]       each model is trained on a single domain of this list
+[["mnist", "usps"]]     each model is trained on all domains of one inner list together
 
 The keys in [fixed], [grid] and [sweep] are those of a training configuration. The list of models is
 always in the same order: domains vary fastest, then architectures, then the last key of the grid.
@@ -87,7 +91,7 @@ def config_key_types() -> dict[str, Any]:
 
 @cache
 def is_integer_key(key: str) -> bool:
-    """Return whether a key of a training configuration or an architecture has integer values.
+    """Return whether the values of a key, or of a setting of an architecture, are integers.
 
     >>> [is_integer_key(key) for key in ("batch", "settings.width", "lr", "settings.dropout")]
     [True, True, False, False]
@@ -141,7 +145,8 @@ DISTRIBUTIONS: dict[str, Callable[[float], float]] = {
     "log2": lambda value: 2.0**value,
 }
 CHOICE_DISTRIBUTION = "choice"
-# Largest absolute value of a bound; the values of larger bounds would overflow.
+# Largest absolute value of a bound, keyed by distribution. With larger bounds, the drawn values
+# could overflow.
 MAX_ABS_BOUND = {"uniform": 1e300, "log10": 300.0, "log2": 1000.0}
 
 
@@ -212,7 +217,7 @@ class SweepKeys(StrictModel):
 
 @dataclass(frozen=True)
 class Sweep:
-    """Random search: draw the values of all `parameters` `count` times."""
+    """Random search with `count` draws; each draw has one value for every parameter."""
 
     count: int
     seed: int = 0
@@ -283,7 +288,7 @@ class PartKeys(StrictModel):
     sweep: Annotated[dict[str, Any], AfterValidator(_flatten_sweep)] | None = None
 
     def updated(self, part: PartKeys) -> PartKeys:
-        """Return these keys, replaced by the keys that `part` sets; tables are merged by key."""
+        """Return a copy in which the keys of `part` replace these keys; tables are merged."""
         own = {name: getattr(part, name) for name in part.model_fields_set}
         for name in own.keys() & {"fixed", "grid", "sweep"}:
             own[name] = {**(getattr(self, name) or {}), **own[name]}
@@ -429,7 +434,7 @@ class PoolSpec:
         )
 
     def recipes(self) -> tuple[TrainingConfig, ...]:
-        """Return the training configurations of all models in a fixed order, each once."""
+        """Return the training configurations of all models in a fixed order, without duplicates."""
         _check_count(sum(part.count for part in self.parts))
         full_settings: dict[str, dict[str, Any]] = {}
         configs = (config for part in self.parts for config in self._expand(part, full_settings))
@@ -506,7 +511,7 @@ def resolve_group(group: Any, folder: Path, data: str | Path | None) -> DomainGr
 def _parse_domains(
     domains: str | tuple[str | tuple[str, ...], ...], group: DomainGroup
 ) -> tuple[tuple[str, ...], ...]:
-    """Return sets of training domains; the models of one set are trained on all its domains."""
+    """Return the sets of training domains; a model is trained on all domains of one set."""
     if domains == EACH:
         return tuple((name,) for name in group.domains)
     if domains == ALL_BUT_ONE:

@@ -8,8 +8,8 @@ random numbers from one stream for all models, and batch norm updates its statis
 
 A model must not depend on its position in the stack or on the other models, not even in the last
 bit. The last bit of a sum can depend on the memory alignment of its terms, so every matrix in a
-stack must start at a multiple of a cache line. For this reason the number of weights of each matrix
-must be a multiple of CACHE_LINE_FLOATS, and batches are padded with rows that have weight 0.
+stack must start at the beginning of a cache line. For this reason the number of weights of each
+matrix must be a multiple of CACHE_LINE_FLOATS, and batches are padded with rows of weight 0.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PER_MODEL_KEYS = ("seed", "lr", "weight_decay", "label_noise")
 
 
 def stack_key(config: TrainingConfig) -> str:
-    """Return a key; only configurations with the same key can be trained in one stack."""
+    """Return a text that must be equal for all configurations in a stack."""
     shared = {name: value for name, value in config.to_dict().items() if name not in PER_MODEL_KEYS}
     return json.dumps(shared, sort_keys=True)
 
@@ -210,7 +210,7 @@ class StackTrainingData:
     def batch_tensors(self, recipe_index: Ints, index: Ints) -> tuple[Any, Any, Any]:
         """Return the inputs, labels and row weights of one batch per model.
 
-        `index` holds the positions of the batch's rows in `rows`, with shape (models, batch size).
+        `index` has the shape (models, batch size) and selects columns of `rows` and `labels`.
         """
         n = index.shape[1]
         row_weights = (np.arange(n + -n % CACHE_LINE_FLOATS) < n).astype(np.float32)

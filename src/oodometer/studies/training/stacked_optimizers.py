@@ -1,7 +1,7 @@
 """Adam (Kingma & Ba 2015) and SGD with momentum on the stacked weights of many models.
 
-Each model has its own learning rate and weight decay. For each model, an update is the same as with
-the optimizer of torch.optim; weight decay is added to the gradient.
+Each model has its own learning rate and weight decay. A model is updated exactly as the same
+optimizer of torch.optim would update it alone; weight decay is added to the gradient.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokenizers for text models: learned byte-pair encoding, or the tokenizer of a pretrained network.
+"""Tokenizers of text models: learned byte-pair encoding, and tokenizers of pretrained networks.
 
 Byte-pair encoding (Sennrich et al., ACL 2016) is learned from the training texts. Its smallest
 tokens are single bytes, so every text can be encoded.

@@ -180,7 +180,7 @@ def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
 
 
 def _check_length(module: Any, shape: InputShape, folder: str) -> None:
-    """Raise if the encoder fails on a text of `shape.size[0]` tokens, for example if too long."""
+    """Raise if the encoder cannot process a text with the number of tokens in `shape`."""
     torch = torch_package()
     length = shape.size[0]
     try:
