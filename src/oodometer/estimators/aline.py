@@ -159,8 +159,8 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
     reading: Literal["s", "d"] = "d"
 
     assumes: ClassVar[str] = (
-        "accuracies of models on source and target are on a line (on the probit scale), and so are "
-        "their agreements"
+        "on the probit scale, the accuracies of models on source and target lie on a line, and the "
+        "agreement rates between pairs of models lie on the same line"
     )
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels", "two more models on both sides")
     paper: ClassVar[str] = "Baek et al., NeurIPS 2022"

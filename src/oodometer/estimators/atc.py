@@ -153,8 +153,8 @@ class ATC(StreamingEstimator[Threshold, Ints]):
     score: Literal["mc", "ne"] = "mc"
 
     assumes: ClassVar[str] = (
-        "errors above the threshold and correct rows below it balance on the target as they do on "
-        "the source"
+        "on the target, as on the source, the number of errors above the threshold equals the number "
+        "of correct rows below it"
     )
     paper: ClassVar[str] = "Garg et al., ICLR 2022"
 

@@ -72,8 +72,8 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
 
     name: ClassVar[str] = "atc-class"
     assumes: ClassVar[str] = (
-        "in each predicted class, errors above the threshold and correct rows below it balance on "
-        "the target as they do on the source"
+        "for each predicted class: on the target, as on the source, the number of errors above the "
+        "threshold equals the number of correct rows below it"
     )
     needs: ClassVar[tuple[str, ...]] = ("confidence", "classes", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"

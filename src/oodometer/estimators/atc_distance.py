@@ -64,8 +64,8 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
 
     name: ClassVar[str] = "atc-near"
     assumes: ClassVar[str] = (
-        "rows far from the source are errors; among the others, errors above the threshold and "
-        "correct rows below it balance"
+        "rows far from the source are errors; among the remaining rows, the number of errors above "
+        "the threshold equals the number of correct rows below it"
     )
     needs: ClassVar[tuple[str, ...]] = ("confidence", "features", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"

@@ -177,8 +177,9 @@ class COTT(StreamingEstimator[CostThreshold, Ints]):
 
     name: ClassVar[str] = "cott"
     assumes: ClassVar[str] = (
-        "the target has the class frequencies of the source, and errors below the cost threshold "
-        "and correct rows above it balance as on the source"
+        "the target has the class frequencies of the source; and on the target, as on the source, "
+        "the number of errors with a cost up to the threshold equals the number of correct rows with "
+        "a higher cost"
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"

@@ -32,8 +32,8 @@ class GDE(StreamingEstimator[None, Ints]):
 
     name: ClassVar[str] = "gde"
     assumes: ClassVar[str] = (
-        "the models differ by training randomness only, and their ensemble is calibrated on the "
-        "target"
+        "the models differ only in the randomness of their training, and their ensemble is "
+        "calibrated on the target"
     )
     needs: ClassVar[tuple[str, ...]] = ("classes", "second model")
     paper: ClassVar[str] = "Jiang et al., ICLR 2022"

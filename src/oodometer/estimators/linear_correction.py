@@ -37,7 +37,9 @@ class LinearCorrection:
     base: Estimator
     line: Line
 
-    assumes: ClassVar[str] = "the target is on the same line as the labelled domains of the fit"
+    assumes: ClassVar[str] = (
+        "estimate and accuracy on the target lie on the line fitted to the labelled domains"
+    )
 
     @classmethod
     def fit(

@@ -79,8 +79,8 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
 
     name: ClassVar[str] = "pape"
     assumes: ClassVar[str] = (
-        "covariate shift: accuracy given x and the confidence is unchanged, and the source covers "
-        "the target"
+        "covariate shift: accuracy given x and confidence is unchanged, and the source covers the "
+        "target"
     )
     needs: ClassVar[tuple[str, ...]] = ("features or probabilities", "confidence", "source labels")
     paper: ClassVar[str] = "Białek et al., 2024"

@@ -192,7 +192,7 @@ class FlipCrop(Transform):
     label: ClassVar[str] = "FC"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = (
-        "a part of the image determines the class, and so does its mirror image: not letters or digits"
+        "a crop or a mirror image still shows the same class (not so for letters and digits)"
     )
 
     def __post_init__(self) -> None:
@@ -393,7 +393,7 @@ class Color(Transform):
     name: ClassVar[str] = "color"
     label: ClassVar[str] = "Color"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "the class does not depend on colour saturation"
+    assumes: ClassVar[str] = "the class does not depend on color saturation"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)

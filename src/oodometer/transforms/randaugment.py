@@ -94,7 +94,7 @@ class RandAugment(Transform):
     label: ClassVar[str] = "RandAug"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = (
-        "the class does not depend on lighting, colours, tilt and position, as in photographs"
+        "the class does not depend on lighting, color, tilt or position, as is usual for photographs"
     )
 
     def __post_init__(self) -> None:

@@ -132,7 +132,7 @@ class MarginalSwap(Transform):
     name: ClassVar[str] = "marginal_swap"
     label: ClassVar[str] = "MarginalSwap"
     kinds: ClassVar[tuple[InputKind, ...]] = ("vectors", "table")
-    assumes: ClassVar[str] = "the class does not depend on a few of the columns"
+    assumes: ClassVar[str] = "the class does not change if the values of a few columns change"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)

@@ -57,7 +57,9 @@ class BackTranslation(Transform):
     name: ClassVar[str] = "backtranslate"
     label: ClassVar[str] = "BT"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
-    assumes: ClassVar[str] = "the translation preserves what determines the class"
+    assumes: ClassVar[str] = (
+        "translating a text to another language and back does not change its class"
+    )
 
     magnitude: float = 0.7
     translator: Marian | Translator | None = None

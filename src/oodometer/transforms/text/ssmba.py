@@ -55,7 +55,9 @@ class SSMBA(Transform):
     name: ClassVar[str] = "ssmba"
     label: ClassVar[str] = "SSMBA"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
-    assumes: ClassVar[str] = "words that fit the same context preserve the class"
+    assumes: ClassVar[str] = (
+        "replacing words by others that fit the context does not change the class"
+    )
 
     magnitude: float = 0.15
     model: Path | None = None
