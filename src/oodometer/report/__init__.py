@@ -1,4 +1,4 @@
-"""Self-contained HTML pages of results; terminal tables are in `report.terminal`."""
+"""Write results as self-contained HTML pages; `report.terminal` prints them as tables."""
 
 from __future__ import annotations
 

@@ -34,14 +34,16 @@ def assessment_page(
     title : str
         Title of the page.
     additional_results : AdditionalResults, optional
-        Other metrics, lower bound and non-inferiority verdict.
+        Metrics other than accuracy, the lower bound and the non-inferiority verdict, each if it
+        was requested.
     reproduce : mapping from str to str
-        What is needed to reproduce the numbers, by the names to show.
+        Names and values of all settings that are needed to reproduce the numbers, such as the
+        seed. The page lists them.
 
     Returns
     -------
     str
-        HTML with all styles, scripts and data; it needs no other file.
+        HTML that contains all styles, scripts and data, so the page needs no other file.
 
     Raises
     ------

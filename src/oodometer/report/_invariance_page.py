@@ -1,5 +1,6 @@
-"""HTML pages of neighborhood invariance and rankings: models, the transform, examples.
+"""HTML pages of the results of `invariance` and `rank`.
 
+A page compares the models, tells whether the transform is suitable, and shows examples.
 Ng, Hulkund, Cho & Ghassemi, "Predicting Out-of-Domain Generalization with Neighborhood
 Invariance", TMLR 2023.
 """
@@ -30,7 +31,7 @@ from oodometer.report.leaderboard import LeaderboardRow
 from oodometer.report.neighborhood_view import check_same_run, class_name
 from oodometer.report.page import render
 
-# Longer tables are not read and make the page large.
+# Nobody reads a longer table, and each row makes the page larger.
 MAX_TABLE_ROWS = 200
 MEASURE_MEANINGS = {
     "ni": "share of the most frequent class in the neighborhood",
@@ -44,7 +45,7 @@ MEASURE_MEANINGS = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborhoodDetails:
-    """Neighborhoods behind a leaderboard, the measure it is ordered by, and the model to show."""
+    """Neighborhoods of a leaderboard, the measure that sorts it, and the model with examples."""
 
     result: InvarianceResult
     sampler: NeighborhoodSampler
@@ -68,25 +69,27 @@ def invariance_page(
     neighborhoods : InvarianceResult
         Result of `invariance`.
     sampler : NeighborhoodSampler
-        Data, transform and seed of that run.
+        Data, transform and seed that `invariance` was called with.
     title : str
         Title of the page.
     reproduce : mapping from str to str
-        What is needed to reproduce the numbers, by the names to show.
+        Names and values of all settings that are needed to reproduce the numbers, such as the
+        seed. The page lists them.
     known_accuracies : mapping from str to float, optional
-        Accuracies of models on these data. With labelled data they are computed.
+        Accuracies of models on these data, by model. If the data are labelled, the accuracies of
+        the other models are computed from the labels.
     model : str, optional
-        Model whose examples are shown. Default: the first model.
+        Model whose examples are shown. Default: the model that ranks first.
 
     Returns
     -------
     str
-        HTML with all styles, scripts and data; it needs no other file.
+        HTML that contains all styles, scripts and data, so the page needs no other file.
 
     Raises
     ------
     InputError
-        If `sampler` differs from that of the run.
+        If the data, transform or seed of `sampler` differ from those of the result.
 
     Examples
     --------
@@ -133,25 +136,28 @@ def ranking_page(
     ranking : Ranking
         Result of `rank`.
     sampler : NeighborhoodSampler, optional
-        Data, transform and seed of a ranking by a neighborhood measure; needed to show examples.
+        Data, transform and seed that `rank` was called with, if it ranked by a neighborhood
+        measure. Without `sampler`, the page shows no examples.
     title : str
         Title of the page.
     reproduce : mapping from str to str
-        What is needed to reproduce the numbers, by the names to show.
+        Names and values of all settings that are needed to reproduce the numbers, such as the
+        seed. The page lists them.
     known_accuracies : mapping from str to float, optional
-        Accuracies of models on these data. With `sampler` and labelled data they are computed.
+        Accuracies of models on these data, by model. If `sampler` is given and its data are
+        labelled, the accuracies of the other models are computed from the labels.
     model : str, optional
-        Model whose examples are shown. Default: the first model.
+        Model whose examples are shown. Default: the model that ranks first.
 
     Returns
     -------
     str
-        HTML with all styles, scripts and data; it needs no other file.
+        HTML that contains all styles, scripts and data, so the page needs no other file.
 
     Raises
     ------
     InputError
-        If `sampler` differs from that of the ranking.
+        If the data, transform or seed of `sampler` differ from those of the ranking.
 
     Examples
     --------
@@ -187,7 +193,7 @@ def _collect_accuracies(
     sampler: NeighborhoodSampler,
     known_accuracies: Mapping[str, float] | None,
 ) -> tuple[dict[str, float], list[str]]:
-    """Return accuracies, by labels and as given, and the reason why there are none by labels."""
+    """Return computed and given accuracies, and a note if the labels cannot be used."""
     given = dict(known_accuracies or {})
     try:
         return {**leaderboard.accuracies(neighborhoods, sampler.dataset.labels), **given}, []
@@ -243,7 +249,7 @@ def _summary_text(
 
 
 def single_model_summary(result: ModelInvariance, measure: str) -> str:
-    """Describe the invariance of one model."""
+    """Describe the invariance of one model in a sentence."""
     percent = format_percent(result.mean_with_interval(measure).value)
     if measure == "ni":
         start = f"On average, {percent} % of a neighborhood get the same class"
@@ -258,7 +264,7 @@ def single_model_summary(result: ModelInvariance, measure: str) -> str:
 
 
 def suitability_text(neighborhoods: InvarianceResult) -> str:
-    """Describe whether the transform is suitable."""
+    """Tell in a sentence whether the transform is suitable, and why."""
     transform = neighborhoods.transform
     increases = [
         result.entropy_difference
@@ -292,7 +298,7 @@ def suitability_text(neighborhoods: InvarianceResult) -> str:
 
 
 def _model_status(result: ModelInvariance) -> dict[str, Any]:
-    """Return the status of one model under the transform, its numbers, and their meaning."""
+    """Return the row of one model in the table on the suitability of the transform."""
     increase = result.entropy_difference
     top, share = result.top_class
     warnings = result.warnings()
@@ -323,7 +329,7 @@ def _model_figures(
 
 
 def _estimator_assumption(measure: str) -> str:
-    """Return the assumption of an estimator; empty for other measures."""
+    """Return the assumption of a measure that is an estimator; empty for other measures."""
     for estimator in estimators.available():
         if estimator.name == measure:
             return estimator.assumes

@@ -1,4 +1,8 @@
-"""Figures of an assessment: methods, confidence, reliability, predicted classes."""
+"""Figures of an assessment.
+
+They show the estimates of all methods, the confidences, the reliability on the source, and the
+predicted classes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from oodometer.report.histograms import ClassShare
 def draw_assessment_figures(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> tuple[list[Figure], list[str]]:
-    """Return the figures that apply, and a sentence for each that does not."""
+    """Return the figures that can be drawn, and a sentence with the reason for each other one."""
     source, target = as_assessed(assessment, source, target)
     builders = {
         "confidence": partial(_confidence_figure, assessment, source, target),
@@ -39,7 +43,7 @@ def draw_assessment_figures(
 def as_assessed(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> tuple[Predictions, Predictions]:
-    """Return predictions with the temperature and class order that the assessment used."""
+    """Return source and target with the temperature and class order that the assessment used."""
     target = target.reorder_classes(source.class_names)
     if assessment.temperature is None:
         return source, target
@@ -50,14 +54,14 @@ def as_assessed(
 
 
 def estimate_in_percent(estimate: Estimate) -> tuple[float, float, float]:
-    """Return value, low and high in percent; an estimate without an interval is a point."""
+    """Return value, low and high in percent; without an interval, all three are the value."""
     low = estimate.value if estimate.low is None else estimate.low
     high = estimate.value if estimate.high is None else estimate.high
     return round(100 * estimate.value, 2), round(100 * low, 2), round(100 * high, 2)
 
 
 def accuracy_chart(points: list[IntervalPoint], source_accuracy: float) -> charts.ChartSpec:
-    """Return accuracies in percent with their intervals, beside the accuracy on the source."""
+    """Return a chart of accuracies with intervals, in percent, and of the source accuracy."""
     source = round(100 * source_accuracy, 2)
     ends = [end for point in points for end in (point.low, point.high) if end is not None]
     return charts.interval_chart(
@@ -83,10 +87,10 @@ def _methods_figure(assessment: Assessment) -> Figure:
     return Figure(
         key="methods",
         title="Estimates of all methods",
-        caption="Each point is the estimate of one method, its line the 95 % confidence interval "
-        f"(sampling error only). The diamond is the headline ({headline}), the dashed line the "
-        f"accuracy on the source ({format_percent(assessment.source_accuracy)} %). Methods have "
-        "different assumptions: the more they agree, the better.",
+        caption="Each point is the estimate of one method; its line is the 95 % confidence "
+        f"interval (sampling error only). The diamond is the headline ({headline}); the dashed "
+        f"line is the accuracy on the source ({format_percent(assessment.source_accuracy)} %). The "
+        "methods have different assumptions, so estimates that agree are more credible.",
         alt=f"Estimates of {len(points)} methods between {format_percent(min(values))} and "
         f"{format_percent(max(values))} %; the accuracy on the source is "
         f"{format_percent(assessment.source_accuracy)} %.",
@@ -101,13 +105,13 @@ def _confidence_figure(assessment: Assessment, source: Predictions, target: Pred
     target_mean = float(np.mean(target.confidence))
     threshold = _atc_threshold(assessment)
     caption = (
-        "Share of rows by the confidence of the prediction. If the target lies further left, the "
-        "model is less confident there."
+        "Share of rows by the confidence of the prediction. If the target lies further left than "
+        "the source, the model is less confident on the target."
     )
     if threshold is not None:
         caption += (
             f" The share of source rows below the threshold ({threshold:.3f}) equals the source "
-            "error; the share of target rows above it is the estimate of atc-mc."
+            "error; the share of target rows above the threshold is the estimate of atc-mc."
         )
     return Figure(
         key="confidence",
@@ -127,7 +131,7 @@ def _confidence_figure(assessment: Assessment, source: Predictions, target: Pred
 
 
 def _atc_threshold(assessment: Assessment) -> float | None:
-    """Return the confidence threshold of atc-mc, if that method gave an estimate."""
+    """Return the confidence threshold of atc-mc; None if atc-mc has no estimate."""
     for estimate in assessment.estimates:
         if estimate.method == "atc-mc" and "threshold" in estimate.facts:
             return float(estimate.facts["threshold"])
@@ -187,7 +191,7 @@ def _classes_figure(source: Predictions, target: Predictions) -> Figure:
 
 
 def _drop_dominant_other(shares: list[ClassShare]) -> tuple[list[ClassShare], str]:
-    """Return the classes to draw and a remark; a dominant group of other classes is not drawn."""
+    """Return the shares to draw and a remark; leave out other classes if their bar is too long."""
     limit = histograms.MAX_CLASSES
     if len(shares) <= limit:
         return shares, ""

@@ -1,7 +1,8 @@
-"""Vega-Lite charts of reports, as dictionaries.
+"""Vega-Lite charts of HTML pages, as dictionaries.
 
-The colours are those of Okabe and Ito, which colour-blind readers can distinguish. They are CSS
-variables, and text has the colour of the page's text, so one drawing serves light, dark and print.
+The colors are those of Okabe and Ito, which color-blind readers can distinguish. Charts refer to
+them by CSS variables and draw text in the text color of the page. The same chart is therefore
+legible in the light theme, in the dark theme and in print.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SOURCE_COLOR = "var(--source, #0072B2)"
 TARGET_COLOR = "var(--target, #D55E00)"
 SIDE_COLORS = {"source": SOURCE_COLOR, "target": TARGET_COLOR}
 TEXT_COLOR = "currentColor"
-# Series of points that are drawn differently: known values, and the headline of a report.
+# Names of the two series whose points are drawn differently from all others.
 KNOWN_SERIES = "known"
 HEADLINE_SERIES = "headline"
 VEGA_CONFIG: ChartSpec = {
@@ -47,7 +48,8 @@ VEGA_CONFIG: ChartSpec = {
         "gridColor": TEXT_COLOR,
         "gridOpacity": 0.12,
     },
-    # Labels stay under their ticks: moved inwards, the first and last overlap their neighbours.
+    # Keep labels centered under their ticks: if the first and the last label were moved inwards,
+    # they would overlap their neighbors.
     "axisQuantitative": {
         "format": "~f",
         "tickCount": 8,
@@ -68,7 +70,7 @@ VEGA_CONFIG: ChartSpec = {
 
 @dataclass(frozen=True)
 class FigureTable:
-    """Headings and rows of the numbers behind a chart."""
+    """Table of the numbers that a chart shows."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -76,7 +78,10 @@ class FigureTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Chart with its caption and alternative text, and its numbers if no other table has them."""
+    """Chart with title, caption and alternative text.
+
+    `table` holds the numbers of the chart; None if another table of the page contains them.
+    """
 
     key: str
     title: str
@@ -89,7 +94,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class IntervalPoint:
-    """Named value, with the ends of its interval if it has one."""
+    """Named value with the ends of its interval; both ends are None without an interval."""
 
     name: str
     value: float
@@ -126,7 +131,7 @@ def interval_chart(
     rule: Rule | None = None,
     digits: int = 3,
 ) -> ChartSpec:
-    """Return a chart with one row per name: a point, its interval, and a dashed vertical rule."""
+    """Return a chart with one row per point, which shows its value and its interval."""
     alt = altair()
     scale = alt.Scale(domain=list(domain), nice=False, zero=False)
     axis = _number_axis()
@@ -163,10 +168,10 @@ def interval_chart(
 def timeline_chart(
     points: Sequence[IntervalPoint], source_accuracy: float, *, gaps: Sequence[str] = ()
 ) -> ChartSpec:
-    """Return a line through dates in a band of intervals, interrupted at gaps."""
+    """Return a line chart over dates with a band of intervals; both are interrupted at `gaps`."""
     alt = altair()
     rows = [asdict(point) for point in points] + [{"name": name, "value": None} for name in gaps]
-    # Dates without a time are read as UTC; in local time they could be shown a day off.
+    # JavaScript reads dates without a time as UTC. Shown in local time, they could be a day off.
     rows = [{**row, "at": row["name"]} for row in sorted(rows, key=lambda row: str(row["name"]))]
     ends = [end for point in points for end in (point.low, point.high) if end is not None]
     domain = padded_percent_range([source_accuracy, *ends])
@@ -194,17 +199,18 @@ def timeline_chart(
 
 
 def confidence_chart(histogram: ConfidenceHistogram, threshold: float | None) -> ChartSpec:
-    """Return the distributions of confidence on source and target, and the threshold of ATC."""
+    """Return a chart of the confidences on source and target, optionally with ATC's threshold."""
     alt = altair()
     rows = [
-        # A step chart needs the right end of the last bin as well.
+        # A step chart needs one more point, at the right end of the last bin.
         {"at": round(float(at), 4), "share": round(100 * float(share), 3), "side": side}
         for side, shares in (("source", histogram.source), ("target", histogram.target))
         for at, share in zip(histogram.edges, [*shares, shares[-1]], strict=True)
     ]
     domain = [round(float(histogram.edges[0]), 4), 1.0]
     scale = alt.Scale(domain=domain, nice=False, zero=False)
-    # Most rows of most models have a high confidence; a square root makes the others visible.
+    # Most models have a high confidence on most rows. On a square-root scale, bins with few rows
+    # are visible as well.
     share = alt.Y(
         "share:Q", stack=None, scale=alt.Scale(type="sqrt"), title="rows, % (square-root scale)"
     )
@@ -219,7 +225,7 @@ def confidence_chart(histogram: ConfidenceHistogram, threshold: float | None) ->
 
 
 def _bin_tooltips(histogram: ConfidenceHistogram) -> Any:
-    """Return invisible rectangles over the bins that carry the tooltips."""
+    """Return one invisible rectangle per bin, which shows the tooltip of the bin."""
     alt = altair()
     rows = [
         {
@@ -240,7 +246,7 @@ def _bin_tooltips(histogram: ConfidenceHistogram) -> Any:
 
 
 def reliability_chart(bins: Sequence[ReliabilityBin]) -> ChartSpec:
-    """Return accuracy against confidence on the source, with the diagonal."""
+    """Return a chart of accuracy against confidence on the source, with the diagonal."""
     alt = altair()
     rows = [{name: round(value, 4) for name, value in asdict(cell).items()} for cell in bins]
     base = alt.Chart(_inline_data(rows)).encode(x=alt.X("confidence:Q", title="mean confidence"))
@@ -256,7 +262,7 @@ def reliability_chart(bins: Sequence[ReliabilityBin]) -> ChartSpec:
 
 
 def class_share_chart(shares: Sequence[ClassShare]) -> ChartSpec:
-    """Return the share of rows predicted as each class, source and target side by side."""
+    """Return a bar chart of the share of source and target rows predicted as each class."""
     alt = altair()
     rows = [
         {"name": row.name, "share": round(100 * share, 3), "side": side}
@@ -277,7 +283,7 @@ def class_share_chart(shares: Sequence[ClassShare]) -> ChartSpec:
 def estimate_scatter_chart(
     pairs: Sequence[TruthEstimatePair], domain: Sequence[float]
 ) -> ChartSpec:
-    """Return estimated against true accuracy, with the diagonal."""
+    """Return a chart of estimated against true accuracy, with the diagonal."""
     alt = altair()
     scale = alt.Scale(domain=list(domain), nice=False, zero=False)
     axis = alt.Axis(tickCount=4)
@@ -295,7 +301,7 @@ def estimate_scatter_chart(
 
 
 def distribution_chart(bars: Mapping[str, Sequence[HistogramBar]], title: str) -> ChartSpec:
-    """Return the share of examples at each value, for one model or two side by side."""
+    """Return a histogram of values over examples for each model, side by side."""
     alt = altair()
     rows = []
     for index, (name, model_bars) in enumerate(bars.items()):
@@ -346,7 +352,7 @@ def altair() -> Any:
 
 
 def to_spec(chart: Any, height: int | Literal["container"]) -> ChartSpec:
-    """Return a chart as a dictionary that fits its container, in our colours under any theme."""
+    """Return a chart as a dictionary, with our font and colors and the width of its container."""
     spec: ChartSpec = chart.to_dict()
     fit = {"type": "fit" if height == "container" else "fit-x", "contains": "padding"}
     return {**spec, "width": "container", "height": height, "autosize": fit, "config": VEGA_CONFIG}
@@ -357,7 +363,7 @@ def _inline_data(rows: Iterable[ChartRow]) -> Any:
 
 
 def _point_rows(points: Iterable[IntervalPoint]) -> list[ChartRow]:
-    """Return points as rows, without missing values."""
+    """Return each point as a dictionary without the fields that are None."""
     return [
         {
             key: round(value, 5) if isinstance(value, float) else value
@@ -388,14 +394,14 @@ def _point_tooltip(points: Sequence[IntervalPoint], title: str, digits: int) -> 
 def _series_encoding(
     channel: Any, series: Sequence[str], special: Mapping[str, Any], default: Any, legend: Any
 ) -> Any:
-    """Return a channel that maps each series to its own value, or else to a default."""
+    """Return an encoding that maps each series to its value in `special`, or to the default."""
     values = [special.get(name, default) for name in series]
     scale = altair().Scale(domain=list(series), range=values)
     return channel("series:N", scale=scale, legend=legend, title=None)
 
 
 def _side_color() -> Any:
-    """Return the colour of source and target, with a legend."""
+    """Return the color encoding of source and target, with a legend."""
     alt = altair()
     scale = alt.Scale(domain=list(SIDE_COLORS), range=list(SIDE_COLORS.values()))
     return alt.Color("side:N", scale=scale, title=None)

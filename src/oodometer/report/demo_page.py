@@ -1,4 +1,4 @@
-"""HTML page that compares estimates with the true accuracy, by shift and method."""
+"""HTML page that compares the estimates of each method with the true accuracy under each shift."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from oodometer.report.assessment_figures import estimate_in_percent
 from oodometer.report.charts import Figure
 from oodometer.report.page import render
 
-# Errors from this fraction on have the full colour.
+# Errors of at least this fraction are drawn in the full color, smaller ones in a lighter color.
 FULL_COLOR_ERROR = 0.15
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """True accuracy under one shift, and the estimates of it.
+    """True accuracy under one shift, and its estimates.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ class EstimateDeviation:
 
     @property
     def signed_points(self) -> str:
-        """Return the error in points with its sign; plus is too high."""
+        """Return the error in points with its sign; a plus sign means that it is too high."""
         return f"{100 * self.error:+z.1f}".replace("-", "−")
 
     @property
     def tint(self) -> float:
-        """Return the strength of the colour, in percent."""
+        """Return the strength of the cell's color in percent; larger errors are stronger."""
         return round(45 * min(abs(self.error) / FULL_COLOR_ERROR, 1.0), 1)
 
     @property
@@ -85,7 +85,7 @@ class MethodRecord:
         return sum(abs(deviation.error) for deviation in self.deviations) / len(self.deviations)
 
     def deviation_under(self, comparison: Comparison) -> EstimateDeviation | None:
-        """Return the deviation under one shift, if the method applies."""
+        """Return the deviation under one shift; None if the method has no estimate."""
         return _deviation(comparison, self.method)
 
 
@@ -113,12 +113,12 @@ def comparison_page(
     Returns
     -------
     str
-        HTML with all styles, scripts and data; it needs no other file.
+        HTML that contains all styles, scripts and data, so the page needs no other file.
 
     Raises
     ------
     InputError
-        If there is no estimate.
+        If no row has an estimate of any of these methods.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def comparison_page(
 def method_records(
     rows: Sequence[Comparison], methods: Sequence[str] | None = None
 ) -> list[MethodRecord]:
-    """Return the deviations per method; of all methods by default."""
+    """Return the record of each method, by default of all methods that have an estimate."""
     if methods is None:
         methods = list(dict.fromkeys(method for row in rows for method in row.estimates))
     records = []
@@ -161,9 +161,9 @@ def method_records(
 
 
 def rank_records(records: Sequence[MethodRecord]) -> list[MethodRecord]:
-    """Return the methods that apply to most shifts, lowest error first.
+    """Return the methods with the largest number of shifts, lowest mean absolute error first.
 
-    Methods that skip shifts are left out, because the skipped ones may be the difficult ones.
+    Methods with fewer shifts are left out: the shifts that they lack may be the difficult ones.
     """
     most = max(len(record.deviations) for record in records)
     complete = [record for record in records if len(record.deviations) == most]
@@ -171,7 +171,7 @@ def rank_records(records: Sequence[MethodRecord]) -> list[MethodRecord]:
 
 
 def comparison_summary(records: Sequence[MethodRecord]) -> str:
-    """Describe the best method, its errors, and the bias of all estimates."""
+    """Name the best method with its errors, and count the estimates that are too high."""
     best, *others = rank_records(records)
     worst = max(best.deviations, key=lambda deviation: abs(deviation.error))
     subject = f"Over {pluralize(len(best.deviations), 'shift')}, {best.method}"
@@ -229,7 +229,8 @@ def _scatter_figures(records: Sequence[MethodRecord]) -> list[Figure]:
         for record in records
         if record.deviations
     ]
-    # Without the intervals: a single wide one would compress all points into a corner.
+    # The axes do not extend over the intervals: a single wide interval would compress all points
+    # into a corner.
     ends = [end for _, pairs in drawn for pair in pairs for end in (pair.truth, pair.estimate)]
     domain = charts.padded_percent_range(ends)
     return [

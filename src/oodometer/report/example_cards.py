@@ -1,4 +1,7 @@
-"""Cards of the least and most invariant examples: inlined thumbnails, shortened texts."""
+"""Cards that show the least and the most invariant examples in an HTML page.
+
+Images are shown as thumbnails inside the page, and long texts are shortened.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,19 @@ from oodometer.report.neighborhood_view import (
     build_example,
 )
 
-# Number of least invariant examples shown, and of most invariant ones.
+# Number of examples in each of the two groups, the least and the most invariant ones.
 N_EXAMPLES = 6
 # Maximum number of distinct inputs shown per neighborhood.
 MAX_MEMBERS = 11
-# Maximum length of a text, and of unchanged text before and after a change.
+# Maximum length of a shown text.
 MAX_TEXT_CHARS = 1200
+# Length of the unchanged text that is shown before and after each change.
 CONTEXT_CHARS = 70
 
 
 @dataclass(frozen=True, eq=False)
 class ExampleCard:
-    """Example with the members that are shown, as pictures or as text."""
+    """Example with the members of its neighborhood to show, as pictures or as text."""
 
     example: NeighborhoodExample
     members: tuple[NeighborhoodMember, ...]
@@ -40,7 +44,7 @@ class ExampleCard:
 
     @classmethod
     def from_example(cls, example: NeighborhoodExample) -> ExampleCard:
-        """Select the members to show and render them by their kind."""
+        """Select the members to show; render images as pictures and other inputs as text."""
         inputs = batches.take(example.inputs, slice(0, MAX_MEMBERS))
         is_image = batches.infer_kind(inputs) == "images"
         pictures = tuple(_png_data_url(thumbnail(image)) for image in inputs) if is_image else ()
@@ -54,7 +58,7 @@ class ExampleCard:
 
 @dataclass(frozen=True, eq=False)
 class CardGroup:
-    """Cards under a title, and the number of examples with the same value as the last one."""
+    """Cards under one title; `n_tied` examples have the same value as the last card."""
 
     title: str
     cards: tuple[ExampleCard, ...]
@@ -69,7 +73,7 @@ class CardGroup:
 def build_card_groups(
     result: ModelInvariance, sampler: NeighborhoodSampler, measure: str, *, count: int = N_EXAMPLES
 ) -> list[CardGroup]:
-    """Return cards of the least and most invariant examples; one group if all are equal."""
+    """Return the least and the most invariant examples; one group if all have the same value."""
     values = result.by_example(measure)
     order = _shuffled_unique_rows(result, sampler)
     if len(np.unique(values[order])) == 1:
@@ -88,9 +92,9 @@ def build_card_groups(
 
 
 def lowest_and_highest(values: Floats, order: Ints, count: int) -> tuple[Ints, Ints]:
-    """Return the rows of the lowest and of the highest values, extremes first, without overlap.
+    """Return the rows with the lowest and those with the highest values, without overlap.
 
-    Ties keep the given order.
+    The lowest and the highest value come first. Rows with equal values are in the given order.
 
     >>> lowest_and_highest(np.array([0.5, 1.0, 1.0, 0.2]), np.array([3, 2, 1, 0]), 1)
     (array([3]), array([2]))
@@ -102,7 +106,7 @@ def lowest_and_highest(values: Floats, order: Ints, count: int) -> tuple[Ints, I
 
 
 def abridge_diff(diff_table: DiffTable) -> DiffTable:
-    """Shorten long texts to the changes and their context."""
+    """Shorten long texts: keep the changes and some unchanged text around each change."""
     if diff_table.cell_kind != "words":
         return diff_table
     return replace(
@@ -135,7 +139,7 @@ def abridge_pieces(pieces: Sequence[DiffPiece]) -> tuple[DiffPiece, ...]:
 
 
 def _keep_context(piece: DiffPiece, index: int, last: int) -> list[DiffPiece]:
-    """Shorten an unchanged part to its ends next to a change."""
+    """Shorten unchanged text: keep only the characters next to a change."""
     text = piece.text
     if len(text) <= 2 * CONTEXT_CHARS:
         return [piece]
@@ -148,7 +152,7 @@ def _keep_context(piece: DiffPiece, index: int, last: int) -> list[DiffPiece]:
 
 
 def _shuffled_unique_rows(result: ModelInvariance, sampler: NeighborhoodSampler) -> Ints:
-    """Return the rows of the results in random order, one of each group with equal content."""
+    """Return the rows of the result in random order, only one row per distinct input."""
     keys = sampler.dataset.keys[result.positions]
     order = shuffled_order(keys, sampler.seed)
     return order[np.sort(np.unique(keys[order], return_index=True)[1])]

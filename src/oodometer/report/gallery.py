@@ -1,4 +1,4 @@
-"""Gallery: a folder with a page and images of the examples that models are least invariant on."""
+"""Write a gallery: a folder with a page that shows the examples models are least invariant on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from oodometer.report.neighborhood_view import (
 from oodometer.report.page import render_with_scripts
 
 INDEX_FILE = "index.html"
-# The page of an earlier gallery is recognized by this element, its images by their names.
+# This element identifies the page of an earlier gallery; its images are identified by their names.
 GALLERY_MARKER = '<div class="oodometer-gallery">'
 _IMAGE_PATTERN = re.compile(r"example_\d{4,}\.png")
 
@@ -44,8 +44,9 @@ def write_gallery(
 ) -> int:
     """Write the neighborhoods of the `count` least invariant examples; return their number.
 
-    The folder gets a page `index.html` and, for images, one picture per example. Inputs are drawn
-    again by `sampler`, which must be that of the run, so they have the recorded classes.
+    The function writes the page `index.html` to the folder and, if the inputs are images, one
+    picture per example. `sampler` must have the data, transform and seed of the result: the inputs
+    are drawn again, and the classes on the page are those recorded in the result.
     """
     check_gallery_folder(folder)
     if count < 1:
@@ -67,14 +68,14 @@ def write_gallery(
     }
     page = render_with_scripts("gallery.html", context, scripts=[])
     files = {item.picture_file: item.picture for item in items if item.picture is not None}
-    # The page comes last: it is replaced only after all of its images are in place.
+    # The page is the last file: it is replaced only after all of its images are in place.
     write_gallery_files(folder, {**files, INDEX_FILE: page.encode("utf-8", errors="replace")})
     return len(items)
 
 
 @dataclass(frozen=True, eq=False)
 class GalleryItem:
-    """Example with its differences as text and, for images, a picture."""
+    """Example with its inputs as text or, for images, as a picture."""
 
     example: NeighborhoodExample
     diff: DiffTable
@@ -82,7 +83,7 @@ class GalleryItem:
 
     @classmethod
     def from_example(cls, example: NeighborhoodExample) -> GalleryItem:
-        """Compare the inputs of a neighborhood; draw them if they are images."""
+        """Mark the differences between the inputs of a neighborhood, or draw images."""
         picture = None
         if infer_kind(example.inputs) == "images":
             captions = [_image_caption(member) for member in example.members]
@@ -95,14 +96,14 @@ class GalleryItem:
 
 
 def _image_caption(member: NeighborhoodMember) -> ImageCaption:
-    """Return the caption of an image: the decision of the first model, and the draw."""
+    """Return the caption of an image: its draw, and the class that the first model predicts."""
     copies = f" x{member.n_copies}" if member.n_copies > 1 else ""
     decision = member.decisions[0]
     return ImageCaption(decision.ascii_text, member.name + copies, decision.is_changed)
 
 
 def check_gallery_folder(folder: str | Path) -> None:
-    """Raise if a gallery cannot be written to a folder without touching other files."""
+    """Raise if the folder is not writable or has files that do not belong to a gallery."""
     path = Path(folder)
     parent = path.resolve().parent
     if os.path.lexists(path) and not path.is_dir():
@@ -121,14 +122,16 @@ def check_gallery_folder(folder: str | Path) -> None:
 
 
 def write_gallery_files(folder: str | Path, files: Mapping[str, bytes]) -> None:
-    """Write all files to a temporary folder, move them into place in order, delete obsolete ones.
+    """Replace an earlier gallery in the folder by the given files.
 
-    If that fails, a new folder is removed again, and an earlier gallery keeps its page.
+    All files are written to a temporary folder and then moved into place in the given order. Files
+    of the earlier gallery that are no longer needed are deleted. If writing fails, a folder that
+    did not exist before is removed, and an earlier gallery keeps its page.
     """
     folder = Path(folder)
     old_files = _gallery_files(folder)
     is_new = not folder.is_dir()
-    # Inside the folder: its parent may be on another disk or not writable.
+    # The temporary folder is inside the folder: the parent may be on another disk or not writable.
     temporary = folder / f".oodometer-{secrets.token_hex(8)}.tmp"
     obsolete = set(files) - old_files
     try:
@@ -147,7 +150,7 @@ def write_gallery_files(folder: str | Path, files: Mapping[str, bytes]) -> None:
         with suppress(OSError):
             for name in obsolete:
                 (folder / name).unlink(missing_ok=True)
-            if is_new:  # rmdir fails, harmlessly, if the folder has files
+            if is_new:  # rmdir does nothing but fail if the folder still has files
                 folder.rmdir()
 
 
@@ -156,7 +159,7 @@ def _file_names(folder: Path) -> set[str]:
 
 
 def _gallery_files(folder: Path) -> set[str]:
-    """Return the files of an earlier gallery: its page and the images that the page shows."""
+    """Return the names of the page and the images of an earlier gallery."""
     index = folder / INDEX_FILE
     if not index.is_file():
         return set()

@@ -1,4 +1,4 @@
-"""Counts and shares that charts show; pages never contain raw rows."""
+"""Compute the counts and shares that charts show; HTML pages never contain the rows themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from oodometer.core.stats import wilson_interval
 N_CONFIDENCE_BINS = 40
 MAX_CLASSES = 30
 MAX_NAME_CHARS = 60
-# Up to this many distinct values have a bar each; more values are binned into this many bars.
+# If there are at most this many distinct values, each has its own bar. Otherwise the values are
+# binned into this many bars.
 MAX_BARS = 24
 
 
@@ -29,7 +30,7 @@ def truncate_name(name: str) -> str:
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
-    """Shorten names for an axis and keep them distinct: equal names would share one position.
+    """Shorten names for an axis and number equal ones, which would otherwise be drawn as one.
 
     >>> unique_labels(["cat", "other", "other"])
     ['cat', 'other', 'other (2)']
@@ -59,10 +60,11 @@ class ConfidenceHistogram:
 
 
 def confidence_histogram(source: Predictions, target: Predictions) -> ConfidenceHistogram:
-    """Count both distributions of confidence in equal bins from 1/k to 1."""
+    """Return histograms of confidence with equal bins from 1 / (number of classes) to 1."""
     edges = np.linspace(1 / source.k, 1.0, N_CONFIDENCE_BINS + 1)
     shares = [
-        # Rounding can put a confidence slightly outside; the last bin includes its upper edge.
+        # Rounding can put a confidence slightly outside the range. The last bin includes its
+        # upper edge.
         np.histogram(np.clip(rows.confidence, edges[0], edges[-1]), edges)[0] / rows.n
         for rows in (source, target)
     ]
@@ -102,7 +104,7 @@ class ClassShare:
 
 
 def class_shares(source: Predictions, target: Predictions) -> list[ClassShare]:
-    """Return the shares of predicted classes; beyond the most frequent ones as one group."""
+    """Return the share of each predicted class; all but the most frequent ones form one group."""
     names = source.class_names or target.class_names or tuple(map(str, range(source.k)))
     shares = [rows.class_counts / rows.n for rows in (source, target)]
     by_size = np.argsort(-(shares[0] + shares[1]), kind="stable")
@@ -119,7 +121,10 @@ def class_shares(source: Predictions, target: Predictions) -> list[ClassShare]:
 
 @dataclass(frozen=True)
 class HistogramBar:
-    """Share of examples, in percent, with values from `left` to `right`; `value` is its label."""
+    """Bar with the share of examples, in percent, whose value is between `left` and `right`.
+
+    `value` is the label of the bar.
+    """
 
     value: str
     left: float
@@ -128,7 +133,7 @@ class HistogramBar:
 
 
 def histogram_bars(values_per_model: Sequence[Floats]) -> list[list[HistogramBar]]:
-    """Return the shares of examples by value, on the same bars for all models.
+    """Return a histogram of the values of each model; all models have the same bars.
 
     >>> [(bar.value, bar.share) for bar in histogram_bars([np.array([0.5, 1.0, 1.0, 1.0])])[0]]
     [('0.500', 25.0), ('1.000', 75.0)]

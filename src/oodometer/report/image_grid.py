@@ -1,4 +1,4 @@
-"""Draw a neighborhood of images as one PNG: the original and its draws with captions."""
+"""Draw an image and its transformed copies, with captions, as one PNG."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from oodometer.core.optional_imports import opencv
 
 ImageArray = npt.NDArray[np.uint8]
 
-# Longer side of an image: small images are enlarged to the first, large ones reduced to the second.
+# The longer side of a small image is enlarged to about the first length, that of a large image is
+# reduced to the second.
 ENLARGED_SIDE_PIXELS = 128
 MAX_SIDE_PIXELS = 160
-# Longer side of an image in a page, which may contain hundreds of images.
+# Longer side of an image inside an HTML page, which may contain hundreds of images.
 THUMBNAIL_SIDE_PIXELS = 96
 MIN_CELL_PIXELS = 64
 GRID_WIDTH_PIXELS = 960
 FRAME_PIXELS = 4
 GAP_PIXELS = 8
 LINE_PIXELS = 16
-# Colours in OpenCV's order: blue, green, red. Vermilion is that of Okabe and Ito.
+# Colors are in OpenCV's order: blue, green, red. Vermilion is a color of Okabe and Ito.
 VERMILION_BGR = (0, 94, 213)
 TEXT_BGR = (30, 30, 30)
 WHITE_LEVEL = 255
@@ -30,7 +31,7 @@ WHITE_LEVEL = 255
 
 @dataclass(frozen=True)
 class ImageCaption:
-    """Two lines below an image, and whether the image is framed."""
+    """Two lines of text below an image, and whether the image has a colored frame."""
 
     first_line: str
     second_line: str
@@ -38,7 +39,7 @@ class ImageCaption:
 
 
 def draw_image_grid(images: ImageArray, captions: Sequence[ImageCaption]) -> bytes:
-    """Return a PNG of images in rows, each with its caption."""
+    """Return a PNG that shows all images in a grid, each above its caption."""
     cells = [_draw_cell(image, caption) for image, caption in zip(images, captions, strict=True)]
     height = cells[0].shape[0] + GAP_PIXELS
     width = cells[0].shape[1] + GAP_PIXELS
@@ -67,7 +68,7 @@ def resize_for_display(image: ImageArray) -> ImageArray:
 
 
 def thumbnail(image: ImageArray) -> bytes:
-    """Return a small PNG of an image; only large images are reduced."""
+    """Return an image as PNG, reduced if it is larger than a thumbnail."""
     if max(image.shape[:2]) > THUMBNAIL_SIDE_PIXELS:
         image = _shrink(image, THUMBNAIL_SIDE_PIXELS)
     pixels = image if image.ndim == 2 else image[..., ::-1]
@@ -75,7 +76,7 @@ def thumbnail(image: ImageArray) -> bytes:
 
 
 def _shrink(image: ImageArray, side: int) -> ImageArray:
-    """Reduce an image to a longer side of `side` pixels by averaging areas."""
+    """Reduce an image by averaging areas until its longer side has `side` pixels."""
     height, width = image.shape[:2]
     size = [max(round(length * side / max(height, width)), 1) for length in (width, height)]
     reduced: ImageArray = opencv().resize(
@@ -85,7 +86,7 @@ def _shrink(image: ImageArray, side: int) -> ImageArray:
 
 
 def _draw_cell(image: ImageArray, caption: ImageCaption) -> ImageArray:
-    """Return an image in a white or coloured frame, above two lines of text."""
+    """Return an image in a white or colored frame, above two lines of text."""
     resized = resize_for_display(image)
     height = resized.shape[0] + 2 * FRAME_PIXELS
     width = max(resized.shape[1], MIN_CELL_PIXELS) + 2 * FRAME_PIXELS
@@ -93,7 +94,7 @@ def _draw_cell(image: ImageArray, caption: ImageCaption) -> ImageArray:
     if caption.has_frame:
         cell[:height] = VERMILION_BGR
     left = (width - resized.shape[1]) // 2
-    # A grey image has one channel for all three; colours are RGB in memory and BGR in OpenCV.
+    # A grey image has one channel, which is repeated. Colors are RGB in memory and BGR in OpenCV.
     cell[FRAME_PIXELS : height - FRAME_PIXELS, left : left + resized.shape[1]] = (
         resized[..., None] if resized.ndim == 2 else resized[..., ::-1]
     )
@@ -103,10 +104,11 @@ def _draw_cell(image: ImageArray, caption: ImageCaption) -> ImageArray:
 
 
 def _draw_text(cell: ImageArray, text: str, baseline: int) -> None:
-    """Draw a line of text, cut at the width of the cell."""
+    """Draw a line of text and cut it off at the width of the cell."""
     cv2 = opencv()
     style = cv2.FONT_HERSHEY_SIMPLEX, 0.4
-    # No cell has room for 100 characters; a name may have thousands, which would be slow to cut.
+    # No cell has room for 100 characters. A name may have thousands, and cutting them off one by
+    # one would be slow.
     text = text[:100]
     while cv2.getTextSize(text, *style, 1)[0][0] > cell.shape[1]:
         text = text.removesuffix("..")[:-1] + ".."

@@ -1,4 +1,4 @@
-"""Differences between an input and its transformed copies: words of texts, values of columns."""
+"""Mark how transformed copies differ from an input: in words of texts and values of columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from oodometer.core.inputs import Inputs, infer_kind
 from oodometer.report.histograms import truncate_name
 
-# Longer texts are not read, and comparing them is slow.
+# Texts are compared up to this number of words: nobody reads more, and comparing more is slow.
 MAX_WORDS = 1000
 MAX_COLUMNS = 30
-# A word with the white space before it; trailing white space counts as a word.
+# Matches a word with the white space before it. White space at the end of a text is a word too.
 _WORD_PATTERN = re.compile(r"\s*\S+|\s+$")
 
 PieceChange = Literal["", "new", "gone", "aside"]
@@ -24,14 +24,18 @@ PieceChange = Literal["", "new", "gone", "aside"]
 
 @dataclass(frozen=True)
 class DiffPiece:
-    """Part of an input that is unchanged, new or gone; or a remark ("aside")."""
+    """Part of an input.
+
+    `change` is "new" or "gone" for text that was added or deleted, "aside" for a remark that is
+    not part of the input, and empty for unchanged text.
+    """
 
     text: str
     change: PieceChange = ""
 
     @property
     def leading_space(self) -> str:
-        """Return the leading white space, which is not marked."""
+        """Return the leading white space, which is shown without a mark."""
         return self.text[: len(self.text) - len(self.text.lstrip())]
 
     @property
@@ -41,7 +45,10 @@ class DiffPiece:
 
 @dataclass(frozen=True)
 class DiffTable:
-    """Inputs as text: one row of cells per input, the original first, each cell in pieces."""
+    """Inputs as a table of text with one row per input, the original first.
+
+    Each cell is a sequence of unchanged and changed pieces.
+    """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[tuple[DiffPiece, ...], ...], ...]
@@ -50,7 +57,10 @@ class DiffTable:
 
 
 def diff_against_first(inputs: Inputs) -> DiffTable:
-    """Return inputs as text with differences from the first marked; images have no cells."""
+    """Return inputs as text and mark the differences from the first input.
+
+    The table is empty for images.
+    """
     kind = infer_kind(inputs)
     if kind == "images":
         return DiffTable((), ((),) * len(inputs))
@@ -67,7 +77,7 @@ def diff_against_first(inputs: Inputs) -> DiffTable:
 
 
 def diff_words(old: str, new: str) -> tuple[DiffPiece, ...]:
-    """Return the new text in pieces, with the deleted words of the old text between them.
+    """Return the pieces of the new text and, in their places, the words that were deleted.
 
     >>> [(piece.text, piece.change) for piece in diff_words("a red dog", "a dog barks")]
     [('a', ''), (' red', 'gone'), (' dog', ''), (' barks', 'new')]
@@ -83,7 +93,7 @@ def diff_words(old: str, new: str) -> tuple[DiffPiece, ...]:
 
 
 def _diff_word_lists(before: list[str], after: list[str]) -> list[DiffPiece]:
-    """Return runs of words that are unchanged, gone or new; white space is ignored."""
+    """Return runs of words that are unchanged, gone or new; changed white space is no change."""
     old = [word.strip() for word in before]
     new = [word.strip() for word in after]
     pieces = []
@@ -105,8 +115,8 @@ def _text_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Diff
 
 
 def _value_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DiffTable:
-    """Return a table of values; columns that change are preferred if not all can be shown."""
-    # Compared by repr: NaN equals NaN, and 1 differs from 1.0 and True.
+    """Return a table of values; if there are too many columns, select changed ones first."""
+    # Values are compared by their repr: NaN then equals NaN, and 1 differs from 1.0 and True.
     texts = np.array([[repr(value) for value in row] for row in rows], dtype=object)
     changed = texts != texts[0]
     shown = np.sort(np.argsort(~changed.any(axis=0), kind="stable")[:MAX_COLUMNS])
@@ -132,7 +142,7 @@ def _format_value(value: Any) -> str:
 
 
 def _element_names(shape: tuple[int, ...]) -> list[str]:
-    """Return the name of each element of a vector: its index.
+    """Return the index of each element of an array with this shape, as text.
 
     >>> _element_names((2, 2))
     ['0,0', '0,1', '1,0', '1,1']

@@ -1,4 +1,8 @@
-"""Figures of a neighborhood invariance page: order, accuracies, entropy, distribution."""
+"""Figures of the HTML pages of neighborhood invariance and rankings.
+
+They show the order of the models, the accuracies, the suitability of the transform, and the
+distribution of a measure over examples.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from oodometer.report.charts import Figure, FigureTable, IntervalPoint
 from oodometer.report.histograms import histogram_bars, unique_labels
 from oodometer.report.leaderboard import LeaderboardRow, format_inline_name
 
-# More models cannot be distinguished in a chart; tables list more.
+# Maximum number of models in a chart: more cannot be distinguished. Tables list more models.
 MAX_DRAWN_MODELS = 40
 
 
@@ -27,7 +31,7 @@ def order_figure(rows: Sequence[LeaderboardRow], measure: str) -> Figure:
     return Figure(
         key="order",
         title="Order of the models",
-        caption=f"Each point is the {measure} of a model, its line the 95 % confidence interval "
+        caption=f"Each point is the {measure} of a model; its line is the 95 % confidence interval "
         "(sampling of the examples only). All models classified the same examples and draws, so "
         "the order can be reliable even if intervals overlap; see the probability of beating the "
         f"next model.{omission}",
@@ -50,8 +54,8 @@ def measures_figure(row: LeaderboardRow, neighborhoods: InvarianceResult) -> Fig
     return Figure(
         key="measures",
         title="Values",
-        caption="Each point is the mean over examples, its line the 95 % confidence interval "
-        "(sampling of the examples only). At 1 no draw changes any decision.",
+        caption="Each point is the mean over examples; its line is the 95 % confidence interval "
+        "(sampling of the examples only). A value of 1 means that no draw changes any decision.",
         alt="; ".join(f"{name} {mean.value:.3f}" for name, mean in means.items()) + ".",
         spec=_value_chart(points, "mean over examples"),
         wide=True,
@@ -59,7 +63,7 @@ def measures_figure(row: LeaderboardRow, neighborhoods: InvarianceResult) -> Fig
 
 
 def accuracy_figure(rows: Sequence[LeaderboardRow]) -> Figure | None:
-    """Draw known accuracies and those predicted by the line, in the order of the measure."""
+    """Draw known and predicted accuracies of the models, in the order of the measure."""
     drawn = [
         row
         for row in rows[:MAX_DRAWN_MODELS]
@@ -77,8 +81,8 @@ def accuracy_figure(rows: Sequence[LeaderboardRow]) -> Figure | None:
     return Figure(
         key="accuracies",
         title="Accuracies",
-        caption="The models in the same order. If the order is right, known accuracies decrease "
-        "from top to bottom.",
+        caption="The models are in the same order as above. If the order is right, known "
+        "accuracies decrease from top to bottom.",
         alt=f"Accuracies of {len(drawn)} models in the order of the measure.",
         spec=_value_chart(points, "accuracy, %"),
         wide=True,

@@ -1,4 +1,4 @@
-"""Leaderboard of models: values, reliability of the order, known and predicted accuracies."""
+"""Leaderboard of models, sorted by a measure, with the accuracies that are known or predicted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from oodometer.neighborhood.ranking import Ranking
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, ModelInvariance
 from oodometer.report.histograms import truncate_name
 
-# A model that beats the next with at least this probability is called reliably better.
+# A step from one model to the next is called reliable from this probability on.
 CONFIDENT_WIN_PROBABILITY = 0.95
 
 
 @dataclass(frozen=True)
 class LeaderboardRow:
-    """Model with its value, its measures and accuracies.
+    """Model with the value that it is ranked by, its other measures and its accuracies.
 
-    `predicted_accuracy` is that of the line through models of known accuracy.
+    `predicted_accuracy` is predicted from the value, by a line fitted to the models of known
+    accuracy.
     """
 
     model: str
@@ -61,7 +62,7 @@ def leaderboard_from_ranking(
 def leaderboard_from_neighborhoods(
     neighborhoods: InvarianceResult, measure: str, known_accuracies: Mapping[str, float]
 ) -> list[LeaderboardRow]:
-    """Return the models of a run by one measure, highest first; ties keep their order."""
+    """Return the models sorted by one measure, highest first; ties keep their order."""
     rows = []
     for result in neighborhoods:
         mean = result.mean_with_interval(measure)
@@ -80,7 +81,7 @@ def leaderboard_from_neighborhoods(
 
 
 def main_measure(neighborhoods: InvarianceResult) -> str:
-    """Return "ni" if all draws were classified, else "pa", which allows fewer draws."""
+    """Return "ni" if every model classified all draws, else "pa", which does not require it."""
     return "ni" if all(result.complete for result in neighborhoods) else "pa"
 
 
@@ -102,7 +103,8 @@ def _accuracy(result: ModelInvariance, labels: Array) -> float:
     classes = result.counts.classes[:, 0]
     truth = np.asarray(labels)[result.positions]
     if result.class_names is not None:
-        # By name: if names are numbers, a class number could be mistaken for a name.
+        # Classes are compared by name: if names are numbers, the number of a class could equal the
+        # name of another class.
         names = [result.class_names[number] for number in classes]
         predictions = Predictions.from_classes(names, labels=truth, class_names=result.class_names)
     else:
@@ -114,7 +116,7 @@ def _accuracy(result: ModelInvariance, labels: Array) -> float:
 
 
 def concordant_pairs(rows: Sequence[LeaderboardRow]) -> tuple[int, int]:
-    """Count pairs of models in the right order, and pairs with different known accuracies.
+    """Count the pairs of models in the right order, and all pairs whose known accuracies differ.
 
     >>> a, b = LeaderboardRow("a", 0.9, 0.8, 1.0, known_accuracy=0.7), LeaderboardRow("b", 0.8, 0.7, 0.9, known_accuracy=0.6)
     >>> concordant_pairs([a, b, LeaderboardRow("c", 0.7, 0.6, 0.8, known_accuracy=0.65)])
@@ -180,7 +182,7 @@ def best_known_summary(rows: Sequence[LeaderboardRow]) -> str:
 
 
 def format_inline_name(name: str) -> str:
-    """Shorten a name for a sentence; isolate right-to-left text from its surroundings.
+    """Shorten a name for a sentence; isolate right-to-left text from the text around it.
 
     >>> format_inline_name("a"), format_inline_name("\\u05d0")
     ('a', '\\u2068א\\u2069')
@@ -192,7 +194,7 @@ def format_inline_name(name: str) -> str:
 
 
 def format_probability(probability: float) -> str:
-    """Format a share of bootstrap replicates in percent, never as 0 or 100.
+    """Format a share of bootstrap replicates in percent, but never as 0 % or 100 %.
 
     >>> format_probability(0.874), format_probability(1.0), format_probability(0.0)
     ('87 %', 'over 99 %', 'under 1 %')

@@ -1,4 +1,8 @@
-"""One example and its neighborhood for display: inputs drawn again, recorded decisions."""
+"""Prepare an example and its neighborhood for display.
+
+The inputs of the neighborhood are drawn again; the classes that models predicted for them are
+taken from the result.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
 
 @dataclass(frozen=True)
 class MemberDecision:
-    """Class that a model assigned to an input, and whether it differs from the original's."""
+    """Class that a model predicted for an input, and whether it differs from the original's."""
 
     class_index: int
     name: str
@@ -33,7 +37,7 @@ class MemberDecision:
 
 @dataclass(frozen=True)
 class NeighborhoodMember:
-    """Distinct input of a neighborhood, with the number of equal members and the decisions."""
+    """Distinct input of a neighborhood, its number of copies, and the class by each model."""
 
     name: str
     n_copies: int
@@ -42,7 +46,7 @@ class NeighborhoodMember:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborhoodExample:
-    """Example with its measure by each model, its distinct members and their inputs."""
+    """Example with the value of a measure for each model, and its distinct neighborhood members."""
 
     position: int
     values: tuple[float, ...]
@@ -53,17 +57,17 @@ class NeighborhoodExample:
 
     @property
     def value(self) -> float:
-        """Return the mean over models."""
+        """Return the mean of the measure over models."""
         return float(np.mean(self.values))
 
     @property
     def size(self) -> int:
-        """Return the number of members, equal ones included."""
+        """Return the number of members of the neighborhood, including equal ones."""
         return sum(member.n_copies for member in self.members)
 
     @property
     def votes(self) -> list[tuple[str, int]]:
-        """Return the number of members per class by the first model, most frequent first."""
+        """Return the number of members per class predicted by the first model, largest first."""
         counts: Counter[str] = Counter()
         for member in self.members:
             counts[member.decisions[0].name] += member.n_copies
@@ -76,7 +80,7 @@ def build_example(
     row: int,
     values: Sequence[float],
 ) -> NeighborhoodExample:
-    """Draw the neighborhood of one row of the results again, with its recorded decisions."""
+    """Draw the neighborhood of one row again and attach the decisions from the results."""
     position = int(results[0].positions[row])
     n_draws = int(results[0].counts.n_draws[row])
     inputs, index = sampler.sample(SamplingRound(np.array([position]), range(n_draws + 1)))
@@ -89,7 +93,7 @@ def build_example(
         )
         for member, count in zip(first_members, counts, strict=True)
     )
-    # Image folders know the names of their files.
+    # Only datasets that were read from image folders have the names of their files.
     files: Sequence[str] = getattr(sampler.dataset, "files", ())
     return NeighborhoodExample(
         position=position,
@@ -108,7 +112,7 @@ def _decision(result: ModelInvariance, row: int, member: int) -> MemberDecision:
 
 
 def _true_label(result: ModelInvariance, sampler: NeighborhoodSampler, position: int) -> str:
-    """Return the label of an example, or an empty text."""
+    """Return the label of an example; empty if the data have no labels."""
     if sampler.dataset.labels is None:
         return ""
     label = sampler.dataset.labels[position]
@@ -128,7 +132,7 @@ def class_name(names: Sequence[str] | None, class_index: int) -> str:
 
 
 def lowest_indices(values: Floats, count: int) -> Ints:
-    """Return the indices of the lowest values, lowest first; ties in order, NaN last.
+    """Return the indices of the lowest values, lowest first; ties keep their order, NaN is last.
 
     >>> lowest_indices(np.array([1.0, 0.5, 0.2, 0.5]), 3)
     array([2, 1, 3])
@@ -137,7 +141,7 @@ def lowest_indices(values: Floats, count: int) -> Ints:
 
 
 def check_same_run(neighborhoods: InvarianceResult, sampler: NeighborhoodSampler) -> None:
-    """Raise if the sampler is not that of the result."""
+    """Raise if the data, transform or seed of the sampler differ from those of the result."""
     settings = {
         "fingerprint": sampler.dataset.fingerprint,
         "transform": sampler.transform.name,

@@ -40,7 +40,7 @@ def check_available() -> None:
 
 
 def render(template: str, context: Mapping[str, Any], *, folder: Path | None = None) -> str:
-    """Return a complete HTML page with charts; `folder` is searched for templates first."""
+    """Return a complete HTML page with charts; templates in `folder` have priority."""
     check_available()
     scripts = [_vega_bundle(), (TEMPLATE_FOLDER / "embed.js").read_text(encoding="utf-8")]
     return render_with_scripts(template, context, scripts, folder=folder)
@@ -49,8 +49,8 @@ def render(template: str, context: Mapping[str, Any], *, folder: Path | None = N
 def render_with_scripts(
     template: str, context: Mapping[str, Any], scripts: list[str], *, folder: Path | None = None
 ) -> str:
-    """Return a complete HTML page that may run only the given scripts."""
-    # Imported here because commands that write no page should not pay for the import.
+    """Return a complete HTML page in which browsers run only the given scripts."""
+    # Imported here so that commands that do not write a page start faster.
     from markupsafe import Markup
 
     return (
@@ -66,7 +66,7 @@ def render_with_scripts(
 
 
 def jinja_environment(folder: Path | None = None) -> jinja2.Environment:
-    """Return templates that escape all values, with the filters that format numbers."""
+    """Return an environment whose templates escape all values, with filters to format numbers."""
     import jinja2
 
     folders = [TEMPLATE_FOLDER] if folder is None else [folder, TEMPLATE_FOLDER]
@@ -84,8 +84,8 @@ def jinja_environment(folder: Path | None = None) -> jinja2.Environment:
         "tied": use_nonbreaking_percent,
     }
     environment.globals["shapes"] = STATUS_SHAPES
-    # `tojson` escapes <, >, & and '; json.dumps escapes all that is not ASCII, including U+2028.
-    # NaN is not valid JSON and should raise here rather than fail in the browser.
+    # `tojson` escapes <, >, & and '. json.dumps escapes all characters that are not ASCII, such as
+    # U+2028. NaN is not valid JSON and should raise here rather than fail in the browser.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment
 
@@ -103,7 +103,7 @@ def _vega_bundle() -> str:
 
 
 def _csp_hash(script: str) -> str:
-    """Return the hash by which the page's content security policy allows a script."""
+    """Return the hash that allows a script in the page's content security policy."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

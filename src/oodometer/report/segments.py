@@ -1,4 +1,7 @@
-"""Figures and tables of segments: the lowest estimates, or a time series."""
+"""Figures and tables of segments.
+
+Segments that are dates are shown as a time series; of others, those with the lowest estimates.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from oodometer.report import charts, histograms
 from oodometer.report.assessment_figures import accuracy_chart, estimate_in_percent
 from oodometer.report.charts import Figure, IntervalPoint
 
-# More marks cannot be distinguished, more rows are not read, and both make a page large.
+# More points or dates cannot be distinguished in a chart, nobody reads a longer table, and all of
+# them make a page larger.
 MAX_DRAWN_SEGMENTS = 40
 MAX_LISTED_SEGMENTS = 200
 MAX_DATES = 400
@@ -41,7 +45,7 @@ def _is_date(text: str) -> bool:
 
 
 def select_table_segments(segments: Sequence[Segment]) -> list[Segment]:
-    """Return the segments to list in a table: the last dates, or the lowest estimates."""
+    """Return the segments to list: the last dates, or those with the lowest estimates."""
     if is_time_series(segments):
         return list(segments[-MAX_DATES:])
     return lowest_segments(segments, MAX_LISTED_SEGMENTS)
@@ -68,7 +72,7 @@ def segment_figure(assessment: Assessment) -> Figure | None:
 
 
 def _segment_method(segments: Sequence[Segment]) -> str:
-    """Return the method that all segments were estimated by."""
+    """Return the method that estimated the segments."""
     return next(segment.estimate.method for segment in segments if segment.estimate)
 
 
@@ -120,9 +124,9 @@ def _timeline_figure(assessment: Assessment) -> Figure:
         key="segments",
         title="Estimates over time",
         caption=f"Estimate of {_segment_method(segments)} for each {_date_unit(drawn[0].value)}; "
-        "the band is the 95 % confidence interval (sampling error only), wide if there are few "
-        "rows. The dashed line is the accuracy on the source. Changes smaller than the band mean "
-        f"little.{omission}",
+        "the band is the 95 % confidence interval (sampling error only) and is wide where there "
+        "are few rows. The dashed line is the accuracy on the source. Changes smaller than the "
+        f"band mean little.{omission}",
         alt=f"Estimates from {drawn[0].value} to {drawn[-1].value}; the lowest is "
         f"{lowest.value:.1f} %, for {lowest.name}, the last {points[-1].value:.1f} %.",
         spec=charts.timeline_chart(
@@ -135,7 +139,7 @@ def _timeline_figure(assessment: Assessment) -> Figure:
 
 
 def _date_unit(name: str) -> str:
-    """Return the unit of a date of this length.
+    """Return whether a date names a year, a month or a day.
 
     >>> [_date_unit(name) for name in ("2026", "2026-03", "2026-03-01")]
     ['year', 'month', 'day']

@@ -1,6 +1,6 @@
-"""Terminal output: tables and progress bars.
+"""Print tables and progress bars in the terminal.
 
-Texts from files are never interpreted as markup, and control characters are replaced.
+Text from files is never interpreted as markup, and its control characters are replaced.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def printable(text: str) -> str:
 
 
 def text_line(text: str, style: str = "") -> Text:
-    """Return a line of text that is neither markup nor able to control the terminal."""
+    """Return a line of text without markup and without control characters."""
     return Text(printable(text), style=style)
 
 
 @dataclass(frozen=True, eq=False)
 class TerminalColumn:
-    """Heading and cells of a column; numbers and words stay whole from `min_width` on."""
+    """Heading and cells of a column, with the widths that it needs."""
 
     head: Text
     cells: tuple[Text, ...]
@@ -71,18 +71,21 @@ class TerminalColumn:
 
     @property
     def natural_width(self) -> int:
-        """Return the width at which nothing is wrapped."""
+        """Return the width at which no cell is wrapped."""
         return max(cell.cell_len for cell in (self.head, *self.cells))
 
     def min_width(self, available_width: int) -> int:
-        """Return the width that breaks no number, and no word up to a third of the terminal."""
+        """Return the smallest width that breaks no number and no word.
+
+        Words longer than a third of the terminal may be broken.
+        """
         unbreakable = [cell.cell_len for cell in self.cells if self.numeric or cell.no_wrap]
         words = [word for cell in (self.head, *self.cells) for word in cell.plain.split()]
         longest_word = min(max(map(cell_len, words), default=1), max(available_width // 3, 8))
         return min(max(longest_word, *unbreakable, 1), available_width)
 
     def readable_width(self, available_width: int) -> int:
-        """Return the width for comfortable reading: one line, or a third of the terminal."""
+        """Return the natural width, limited to a third of the terminal if `min_width` allows it."""
         return max(self.min_width(available_width), min(self.natural_width, available_width // 3))
 
 
@@ -94,7 +97,10 @@ class TerminalTable:
     columns: tuple[TerminalColumn, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Yield the lines; columns that do not fit follow below, after the first column again."""
+        """Yield the lines of the table.
+
+        Columns that do not fit follow in another table below, which repeats the first column.
+        """
         if self.title:
             for line in text_line(self.title, "bold").wrap(console, options.max_width):
                 line.rstrip()
@@ -118,7 +124,7 @@ def _total_width(widths: Iterable[int]) -> int:
 def _split_columns(
     columns: Sequence[TerminalColumn], available_width: int
 ) -> list[list[TerminalColumn]]:
-    """Split into groups that fit side by side; the first column, which names rows, is in each."""
+    """Split columns into groups that fit the terminal; each group starts with the first column."""
     if _total_width(column.min_width(available_width) for column in columns) <= available_width:
         return [list(columns)]
     first, *others = columns
@@ -134,7 +140,7 @@ def _split_columns(
 
 
 def _column_widths(columns: Sequence[TerminalColumn], available_width: int) -> list[int]:
-    """Return widths that keep short cells on one line and share the rest among long texts.
+    """Return widths that keep short cells on one line; columns of long texts share the rest.
 
     >>> short, long = (TerminalColumn(Text(""), (Text(words),), False) for words in ("a b", "a b c d e f"))
     >>> _column_widths([short, long], 12)
@@ -165,7 +171,7 @@ def _rich_table(columns: Sequence[TerminalColumn], available_width: int) -> Tabl
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]
 ) -> TerminalTable:
-    """Return a table whose cells are never markup; columns of numbers are right-aligned."""
+    """Return a table that prints cells without interpreting markup and right-aligns numbers."""
     terminal_columns = []
     for index, heading in enumerate(columns):
         cells = tuple(_to_text(row[index]) for row in rows)
@@ -178,7 +184,7 @@ def table(
 def drop_empty_columns(
     columns: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Omit columns without any text.
+    """Omit columns whose cells are all empty.
 
     >>> drop_empty_columns(("name", "notes"), [("a", ""), ("b", "")])
     (['name'], [['a'], ['b']])
@@ -196,7 +202,7 @@ def _to_text(value: str | Text) -> Text:
 
 
 def _is_number(cell: str) -> bool:
-    """Return whether a cell is a number or an interval; names may start with a digit.
+    """Return whether a cell is a number or an interval, and not a name that starts with a digit.
 
     >>> [_is_number(cell) for cell in ("-0.2", "0.91–0.94", "92 %", "1.8e+07", "127.0.0.1/good")]
     [True, True, True, True, False]
@@ -206,12 +212,12 @@ def _is_number(cell: str) -> bool:
 
 
 def format_number(value: float | None, format_spec: str) -> str:
-    """Format a number, without a minus sign before 0; empty for None."""
+    """Format a number, without a minus sign before zero; return an empty text for None."""
     return "" if value is None else format(value, format_spec.replace(".", "z."))
 
 
 def status_text(status: str) -> Text:
-    """Return a status as a shape, a colour and a word."""
+    """Return a status as a colored symbol, followed by its name."""
     return Text(f"{STATUS_SHAPES[status]} {status}", style=STATUS_STYLES[status])
 
 
@@ -220,7 +226,7 @@ def _warning(text: str) -> Text:
 
 
 def show_assessment(console: Console, assessment: Assessment) -> None:
-    """Print the verdict, the estimates, the diagnostics and the segments."""
+    """Print the headline estimate, the estimates of all methods, the diagnostics and segments."""
     headline = assessment.headline.estimate
     console.print(
         Text(f"Accuracy on the target: {format_percent(headline.value)} %", style="bold"),
@@ -274,7 +280,7 @@ def _show_segments(console: Console, segments: Sequence[Segment]) -> None:
 
 
 def show_additional(console: Console, results: AdditionalResults) -> None:
-    """Print other metrics, the lower bound and the verdict, if they were requested."""
+    """Print the other metrics, the lower bound and the verdict, each if it was requested."""
     if results.metrics:
         console.print()
         title = f"Expected metrics, assuming that {results.metrics_assume}"
@@ -309,7 +315,7 @@ def show_comparison(console: Console, rows: Sequence[Comparison], source_accurac
 
 
 def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: str) -> None:
-    """Print the measures of each model with intervals, the warnings, and the inputs used."""
+    """Print the measures of each model with intervals, warnings, and the number of inputs."""
     cost = neighborhoods.sampling_cost
     console.print(
         text_line(
@@ -346,7 +352,7 @@ def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: 
 
 
 def _format_mean(mean: MeanWithInterval | None) -> tuple[str, str]:
-    """Format a value and its interval with three digits; empty for None."""
+    """Format a value and its interval with three digits; return empty texts for None."""
     if mean is None:
         return "", ""
     return f"{mean.value:z.3f}", f"{mean.low:.3f}–{mean.high:.3f}"
@@ -355,7 +361,7 @@ def _format_mean(mean: MeanWithInterval | None) -> tuple[str, str]:
 def _cost_text(cost: SamplingCost) -> str:
     text = (
         f"{cost.drawn:,} inputs were drawn; each model classified {cost.classified:,} of them, "
-        "equal ones once."
+        "classifying equal inputs once."
     )
     if cost.requested_half_width is None:
         return text
@@ -364,7 +370,7 @@ def _cost_text(cost: SamplingCost) -> str:
 
 
 def show_ranking(console: Console, ranking: Ranking) -> None:
-    """Print the models, best first."""
+    """Print the ranked models, best first, and the notes on them."""
     rows = []
     for place, entry in enumerate(ranking, start=1):
         beats_next = "" if entry.beats_next is None else f"{100 * entry.beats_next:.0f} %"
@@ -384,7 +390,7 @@ def show_ranking(console: Console, ranking: Ranking) -> None:
 
 
 def show_transforms(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print all transforms and their assumptions."""
+    """Print transforms with the kinds of data that they apply to and their assumptions."""
     cells = [
         (row["name"], ", ".join(row["kinds"]), f"{row['magnitude']:g}", row["assumes"])
         for row in rows
@@ -394,7 +400,7 @@ def show_transforms(console: Console, rows: Sequence[Mapping[str, Any]]) -> None
 
 
 def show_suggestions(console: Console, suggestions: Sequence[TransformSuitability]) -> None:
-    """Print the suitability of transforms, suitable ones first."""
+    """Print whether each transform is suitable, and why."""
     statuses = {True: "ok", False: "critical", None: "warning"}
     has_auroc = any(suggestion.auroc is not None for suggestion in suggestions)
     rows: list[list[str | Text]] = []
@@ -415,7 +421,7 @@ def show_suggestions(console: Console, suggestions: Sequence[TransformSuitabilit
 
 
 class TimeLeftColumn(TimeRemainingColumn):
-    """Remaining time, unless it is unknown or the description already contains it."""
+    """Column with the remaining time; empty if it is unknown or part of the description."""
 
     def render(self, task: Task) -> Text:
         """Return the remaining time as text."""
@@ -426,7 +432,7 @@ class TimeLeftColumn(TimeRemainingColumn):
 
 @contextmanager
 def progress_bar(console: Console, *, delay_seconds: float = 1.0) -> Iterator[ProgressCallback]:
-    """Provide a callback that draws a progress bar on stderr after a delay.
+    """Provide a callback that reports progress; a bar appears on stderr after a delay.
 
     Nothing is drawn if stderr is not a terminal.
     """
@@ -443,7 +449,7 @@ def progress_bar(console: Console, *, delay_seconds: float = 1.0) -> Iterator[Pr
         disable=sys.stderr is None or not sys.stderr.isatty(),
     )
     task = progress.add_task("preparing", total=None)
-    # Started by a timer because the first step of the work may take a minute.
+    # A timer starts the bar, because the first report of progress may come after a minute.
     timer = Timer(delay_seconds, progress.start)
     timer.daemon = True
     timer.start()

@@ -17,7 +17,7 @@ MAX_CLASSES_SHOWN = 30
 
 
 def show_scores(console: Console, result: Measurements | Evaluation) -> None:
-    """Print all scores, and the reasons for those that are missing."""
+    """Print all measures or metrics, and the reasons for those without a value."""
     if isinstance(result, Measurements):
         console.print(text_line(_data_description(result)))
         _show_measures(console, result)
@@ -76,7 +76,7 @@ def _format_noise(noise: SubsetNoise | None) -> tuple[str, str]:
 
 
 def _show_skipped(console: Console, skipped: Mapping[str, str]) -> None:
-    """Print the skipped members, one row per reason."""
+    """Print the measures or metrics without a value, one row per reason."""
     if not skipped:
         return
     names_by_reason: dict[str, list[str]] = {}
@@ -88,7 +88,7 @@ def _show_skipped(console: Console, skipped: Mapping[str, str]) -> None:
 
 
 def _show_metrics(console: Console, evaluation: Evaluation) -> None:
-    """Print each metric with its interval, and its mean under corruption."""
+    """Print each metric with its interval and, if computed, its mean over corruptions."""
     if not evaluation.scores:
         return
     means = evaluation.mean_under_corruption
@@ -103,7 +103,7 @@ def _show_metrics(console: Console, evaluation: Evaluation) -> None:
 
 
 def _show_classes(console: Console, evaluation: Evaluation) -> None:
-    """Print the metrics that have values per class."""
+    """Print the values per class of all metrics that have them."""
     by_metric = {
         name: score.by_class for name, score in evaluation.scores.items() if score.by_class
     }
@@ -123,7 +123,7 @@ def _show_classes(console: Console, evaluation: Evaluation) -> None:
 
 
 def _show_corruptions(console: Console, evaluation: Evaluation) -> None:
-    """Print the first metric that applies under all corruptions, by severity."""
+    """Print the first metric that has a value under every corruption, by severity."""
     first = next(iter(evaluation.mean_under_corruption), None)
     if first is None:
         return

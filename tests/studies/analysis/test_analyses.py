@@ -87,7 +87,7 @@ def test_other_tables_show_the_values_of_their_functions() -> None:
     assert cells(run_analysis(TABLE, "truth"))["doc"][0] == f"{truth.mae:.2f}"
     errors = run_analysis(TABLE, "errors")
     assert len(errors.table.rows) == len(estimation_errors(TABLE).cells)
-    assert errors.notes == ("MAE in points: mean ± standard deviation over seeds.",)
+    assert errors.notes == ("MAE is in points: mean ± standard deviation over seeds.",)
 
 
 def test_inapplicable_and_unknown_analyses_raise() -> None:

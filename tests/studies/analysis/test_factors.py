@@ -207,7 +207,7 @@ def test_invalid_input_raises() -> None:
     with pytest.raises(InputError, match=r"shape \(n, 2\), one column per name; got \(80, 9\)"):
         factor_analysis(table, ["a", "b"])
     table[:, [2, 5]] = 0.1
-    message = "'c', 'f' are constant in all 80 rows and can't be standardized. Leave out"
+    message = "'c', 'f' are constant in all 80 rows and cannot be standardized. Leave out"
     with pytest.raises(InputError, match=message):
         factor_analysis(table, list("abcdefghi"))
     table[1:, 4] = np.nan

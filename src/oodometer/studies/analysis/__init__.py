@@ -1,8 +1,8 @@
 """Statistics that compare measures, computed from a table of evaluations.
 
-`compare_measures` computes the statistics of Ng et al. (2023); `run_analysis` runs one of the other
-analyses by name, each of which is also a function of its own. To add an analysis, write its
-function in a new file and its table in `analyses`.
+`compare_measures` computes the statistics of Ng et al. (2023). `run_analysis` runs one of the other
+analyses by name; each of these analyses is also available as a function. To add an analysis, write
+a function in a new file, and in `analyses` a second function that puts its result into a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Statistics of Ng et al. (2023) for all measures of a table: R2, MAE and Kendall's τ family."""
+"""Compute the statistics of Ng et al. (2023) for all measures of a table of evaluations.
+
+The statistics are R2, MAE and five variants of Kendall's τ.
+"""
 
 from __future__ import annotations
 
@@ -29,28 +32,32 @@ STATISTIC_LABELS = {
     "arch_tau": "Arch τ",
     "cross_domain_tau": "Cross-domain τ",
 }
-# Statistics that equal a finer one if each of their groups is a single group of the finer one.
+# Each of these statistics divides the rows into coarser groups than the statistic named in its
+# value. If both have the same number of groups, the two statistics are equal; the text is the
+# reason.
 FINER_STATISTICS = {
     "micro_tau": ("macro_tau", "one training set per test domain"),
     "arch_tau": ("micro_tau", "one architecture per test domain"),
 }
-# Beginning of the rule of such a statistic.
+# The `rule` of a summary begins with this text if its statistic equals the finer one.
 SAME_AS_PREFIX = "the same as"
 
 
 @dataclass(frozen=True, eq=False)
 class MeasureComparison:
-    """Statistics of every measure: means, deviations, numbers of groups and what was left out.
+    """Statistics of every measure: values per group, and mean and standard deviation over groups.
 
     Parameters
     ----------
     table : EvaluationTable
         The evaluations.
     scores : tuple of GroupedScores
-        Every statistic per measure and group. MAEs are in percentage points.
+        One element per statistic, with its values per measure and group. MAEs are in percentage
+        points.
     summaries : mapping of (str, str, str or None) to MeanStd
-        Mean over groups by measure, statistic and architecture; None means all architectures
-        together, so an architecture with more groups has more weight.
+        Mean and standard deviation over groups. The key is measure, statistic and architecture. If
+        the architecture is None, the mean is over the groups of all architectures, so an
+        architecture with more groups has more weight.
     n_unknown_accuracies : int
         Number of rows without an accuracy.
     n_missing_values : mapping of str to int
@@ -64,8 +71,8 @@ class MeasureComparison:
     n_missing_values: Mapping[str, int]
 
     def summary(self, measure: str, statistic: str, architecture: str | None = None) -> MeanStd:
-        """Return one summary by names; Arch τ has none by architecture."""
-        # With a single architecture, its summary is that of all architectures.
+        """Return one summary by names; Arch τ has no summary per architecture."""
+        # If there is only one architecture, its summary is stored as that of all architectures.
         kind = None if (architecture,) == self.table.architectures else architecture
         for position, what, name in (
             (0, "measure", measure),
@@ -78,7 +85,7 @@ class MeasureComparison:
         return self.summaries[measure, statistic, kind]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per summary; architecture None means all together."""
+        """Return one flat row per summary; architecture None stands for all architectures."""
         return [
             {
                 "measure": measure,
@@ -91,7 +98,7 @@ class MeasureComparison:
         ]
 
     def group_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one flat row per measure, statistic and group (the papers' appendix tables)."""
+        """Yield one flat row per measure, statistic and group, as in appendix tables of papers."""
         for scores in self.scores:
             yield from scores.rows(self.table)
 
@@ -111,15 +118,16 @@ class MeasureComparison:
 def compare_measures(
     table: EvaluationTable, *, methods: Sequence[str] | None = None
 ) -> MeasureComparison:
-    """Evaluate how well every measure of a table predicts accuracy: R2, MAE and the τ family.
+    """Compute how well every measure of a table predicts accuracy, by R2, MAE and Kendall's τ.
 
     Parameters
     ----------
     table : EvaluationTable
         Evaluations of models on domains.
     methods : sequence of str, optional
-        Measures that estimate accuracy itself; raw R2 and MAE, without a fitted line, are also
-        computed for them. Default: those named like estimators of this package.
+        Measures that estimate accuracy itself. For these measures, R2 and MAE are also computed
+        without a fitted line (`raw_r2`, `raw_mae`). Default: the measures that have the name of an
+        estimator of this package.
 
     Returns
     -------
@@ -184,7 +192,7 @@ def _summarize_groups(
 def _architecture_groups(
     table: EvaluationTable, scores: GroupedScores
 ) -> Iterator[tuple[int | None, Bools]]:
-    """Yield the groups of all architectures, then of each one if there are several."""
+    """Yield a mask of all groups and, for several architectures, a mask of each one's groups."""
     yield None, np.ones(len(scores.groups), dtype=np.bool_)
     codes = scores.groups.keys.get("architecture")
     if codes is not None and len(table.architectures) > 1:
@@ -194,7 +202,7 @@ def _architecture_groups(
 def _repetition_note(
     scores: GroupedScores, by_name: Mapping[str, GroupedScores], architecture: int | None
 ) -> str:
-    """Return a note if a statistic equals a finer one, which then has the same number of groups."""
+    """Return a note if a statistic equals a finer one; their numbers of groups are then equal."""
     finer, reason = FINER_STATISTICS.get(scores.statistic, ("", ""))
     count = _count_groups(scores, architecture)
     if not finer or not count or count != _count_groups(by_name[finer], architecture):

@@ -9,14 +9,14 @@ import numpy as np
 
 from oodometer.core.array_types import Floats
 
-# Singular values below this share of the largest are treated as 0: some measures are sums of
-# others, and rounding makes their singular values tiny instead of zero.
+# Singular values below this share of the largest one are treated as 0. If a measure is the sum of
+# other measures, one singular value should be 0, but rounding makes it tiny instead.
 SINGULAR_VALUE_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class StandardizedFit:
-    """Least-squares fit on columns standardized by the mean and deviation of the fitted rows."""
+    """Least-squares fit on columns that are standardized by the fitted rows' mean and deviation."""
 
     centre: Floats
     scale: Floats
@@ -29,7 +29,7 @@ class StandardizedFit:
 
 
 def fit_least_squares(values: Floats, errors: Floats) -> StandardizedFit:
-    """Fit errors on columns; for collinear columns, return the solution with the smallest weights.
+    """Fit errors on columns; if columns are collinear, choose the fit with the smallest weights.
 
     >>> fit = fit_least_squares(np.array([[0.0], [1.0], [2.0]]), np.array([0.1, 0.2, 0.3]))
     >>> fit.predict(np.array([[3.0]])).round(9)
@@ -47,17 +47,20 @@ def fit_least_squares(values: Floats, errors: Floats) -> StandardizedFit:
 
 
 def _center_and_scale(values: Floats) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation per column; 1 for constant ones, whose weight is then 0."""
+    """Return the mean and the standard deviation per column; 1 for constant columns.
+
+    A constant column is then 0 everywhere after standardization, and its weight is 0.
+    """
     constant = np.ptp(values, axis=0) == 0
     centre = np.where(constant, values[0], values.mean(axis=0))
     return centre, np.where(constant, 1.0, values.std(axis=0))
 
 
 def best_subset(values: Floats, errors: Floats, size: int) -> list[int]:
-    """Return the `size` columns with the highest R² for the errors; the first subset wins ties.
+    """Return the `size` columns that together have the highest R²; the first subset wins ties.
 
-    R² of a subset is r' C⁻¹ r, where C holds the correlations among its columns and r those with
-    the errors.
+    R² of a subset is r' C⁻¹ r. The matrix C holds the correlations among the columns of the subset,
+    and the vector r holds their correlations with the errors.
 
     >>> best_subset(np.array([[0.0, 5.0], [1.0, 5.1], [0.0, 5.2]]), np.array([0.1, 0.2, 0.3]), 1)
     [1]

@@ -1,4 +1,4 @@
-"""Analyses of a table of evaluations by name: values for JSON and a table to read."""
+"""Run the analyses of a table of evaluations by name, and format their results as tables."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class AnalysisResult:
     values : object
         All values, for JSON.
     table : TextTable
-        The main values, to read.
+        The main values, formatted for readers.
     notes : tuple of str
-        Sentences below the table: units, what was left out and why.
+        Sentences below the table. They state units, what was left out, and why.
     """
 
     title: str
@@ -61,12 +61,12 @@ def run_analysis(table: EvaluationTable, name: str) -> AnalysisResult:
     table : EvaluationTable
         Evaluations of models on domains.
     name : str
-        One of `ANALYSES`.
+        Name of the analysis, one of `ANALYSES`.
 
     Returns
     -------
     AnalysisResult
-        Values for JSON and a table to read.
+        All values, for JSON, and a table of the main values.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def run_analysis(table: EvaluationTable, name: str) -> AnalysisResult:
     NotApplicable
         If the table lacks what the analysis needs; the message is the reason.
     InputError
-        If a column of the table can't be used.
+        If a column of the table cannot be used.
 
     Examples
     --------
@@ -112,7 +112,8 @@ def _joint(table: EvaluationTable) -> AnalysisResult:
               "Spearman, pooled", "measures, pooled")  # fmt: skip
     notes = [
         f"Mean ± standard deviation over {len(result.regressions[BEST_ONE].environments)} "
-        "environments, each left out of the fit; pooled: fitted and tested on all. MAE in points.",
+        "environments; each is tested with a fit on the others. The pooled columns are fitted and "
+        "tested on all environments. MAE is in points.",
         f"{result.n_evaluations} evaluations used, {result.n_incomplete} lack a measure.",
         *(f"{name} is left out: {reason}." for name, reason in result.left_out.items()),
     ]
@@ -141,7 +142,7 @@ def _adjusted(table: EvaluationTable) -> AnalysisResult:
 def _correlation_result(
     correlations: AveragedCorrelations, target: str, title: str
 ) -> AnalysisResult:
-    """Return the column of a matrix for one variable, without the variables that have no value."""
+    """Return the correlations with one variable, without variables that have no coefficient."""
     matrix = correlations.overall
     cells = [matrix.score(name, target) for name in matrix.first if name != target]
     known = [cell for cell in cells if cell["value"] is not None]
@@ -155,7 +156,9 @@ def _correlation_result(
         )
         for cell in known
     ]
-    notes = ["Spearman's ρ per pair of domains; mean ± standard deviation over pairs."]
+    notes = [
+        "Each value is Spearman's ρ per pair of domains: mean ± standard deviation over pairs."
+    ]
     if len(known) < len(cells):
         names = ", ".join(cell["first"] for cell in cells if cell["value"] is None)
         notes.append(f"No coefficient: {names}.")
@@ -238,7 +241,7 @@ def _rank(table: EvaluationTable) -> AnalysisResult:
         "Rank correlation of measures with target error",
         to_jsonable(correlations),
         TextTable(header, tuple(rows)),
-        ("Spearman's ρ per test domain; mean ± standard deviation over domains.",),
+        ("Each value is Spearman's ρ per test domain: mean ± standard deviation over domains.",),
     )
 
 
@@ -262,7 +265,10 @@ def _truth(table: EvaluationTable) -> AnalysisResult:
         "Estimated against true accuracy",
         to_jsonable(comparisons),
         TextTable(header, tuple(rows)),
-        ("MAE and bias (estimated minus true) in points; the line is Siegel's repeated median.",),
+        (
+            "MAE and bias (estimated minus true) are in points. "
+            "The line is Siegel's repeated median.",
+        ),
     )
 
 
@@ -288,7 +294,7 @@ def _errors(table: EvaluationTable) -> AnalysisResult:
         "Estimation error by type of shift",
         result.to_dict(),
         TextTable(header, tuple(rows)),
-        (f"MAE in points: mean ± standard deviation over {result.sd_over}s.",),
+        (f"MAE is in points: mean ± standard deviation over {result.sd_over}s.",),
     )
 
 

@@ -1,9 +1,10 @@
 """Correlations of metrics, averaged over pairs of domains (Wenzel et al., NeurIPS 2022, App. A).
 
-Values of different pairs are never pooled: an easy and a hard pair together would look like a
-trend. Each pair gives its own coefficient over its models, and these are averaged so that every
-task has the same weight. The average is not itself a correlation coefficient; it tells how well
-one metric predicts another within a pair.
+A pair is a training set and a domain outside it. Values of different pairs are never pooled: the
+models of an easy pair and of a hard pair together would look like a trend. Instead, a coefficient
+is computed over the models of each pair, and the coefficients are averaged so that every task has
+the same weight. The average is not itself a correlation coefficient; it tells how well one metric
+predicts another within a pair.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ from oodometer.studies.analysis.id_ood_pairs import (
     select_metrics,
 )
 
-# Residual of OOD error after a linear fit on ID error.
+# Name of the residual of OOD error after a linear fit on ID error.
 RESIDUAL_LABEL = "OOD error beyond ID error"
-# Residuals are rounded to this many decimals, so that equal ones keep equal ranks despite rounding.
+# Residuals are rounded to this many decimals. Equal residuals then have equal ranks despite
+# floating-point errors.
 RESIDUAL_DECIMALS = 12
 OVERALL_LABEL = "all"
 
@@ -46,8 +48,9 @@ OVERALL_LABEL = "all"
 class AveragedCorrelationMatrix:
     """Averaged coefficients of `first` (rows) with `second` (columns); NaN where undefined.
 
-    `sd` is over the pairs of domains that have a coefficient, `pairs` is their number, `left_out`
-    the number of pairs without one, `models` the number of models, summed over pairs.
+    `sd` is the standard deviation over the pairs of domains that have a coefficient. `pairs` is the
+    number of these pairs, `left_out` the number of pairs without a coefficient, and `models` the
+    number of models, summed over pairs.
     """
 
     scope: str
@@ -87,8 +90,8 @@ class AveragedCorrelationMatrix:
 class AveragedCorrelations:
     """Matrices over all pairs, per task and per type of shift.
 
-    `tasks` and `shifts` are empty if the table names none; `left_out` counts rows that belong to
-    no pair, by reason.
+    `tasks` is empty if the table names no task, and `shifts` is empty if it names no shift.
+    `left_out` counts, by reason, the rows that belong to no pair.
     """
 
     overall: AveragedCorrelationMatrix
@@ -101,7 +104,7 @@ class AveragedCorrelations:
 
 
 def metric_index(names: Sequence[str], name: str) -> int:
-    """Return the position of a metric, or raise with the closest name."""
+    """Return the position of a metric; if it is unknown, raise and name the closest one."""
     if name not in names:
         raise UnknownName("metric", name, names)
     return list(names).index(name)
@@ -113,8 +116,9 @@ def average_correlations(
     metrics: Sequence[str] | None = None,
     kind: CorrelationKind = "spearman",
 ) -> AveragedCorrelations:
-    """Correlate every metric in every domain role with every other, averaged over pairs of domains.
+    """Correlate every two metrics, in every domain role, and average over pairs of domains.
 
+    Domain roles are ID, ID corrupted, OOD and held-out OOD (see `id_ood_pairs`).
     ``score(A, B) = Σ_i w_i · corr(A_i, B_i)`` over the pairs i that have a coefficient, with
     ``w_i = 1 / (number of tasks · number of pairs of the same task)``.
 
@@ -165,8 +169,8 @@ def adjusted_correlations(
 ) -> AveragedCorrelations:
     """Correlate every metric with the part of OOD error that ID error does not explain.
 
-    In each pair OOD error is regressed on ID error, and the metrics are correlated with the
-    residuals; averaged over pairs as in `average_correlations`.
+    In each pair of domains, OOD error is regressed on ID error, and the metrics are correlated with
+    the residuals. The coefficients are averaged over pairs as in `average_correlations`.
 
     Parameters
     ----------
@@ -180,7 +184,7 @@ def adjusted_correlations(
     Returns
     -------
     AveragedCorrelations
-        Matrices with the one column ``"OOD error beyond ID error"``.
+        Matrices with a single column, ``"OOD error beyond ID error"``.
 
     Raises
     ------
@@ -210,7 +214,7 @@ def adjusted_correlations(
 
 
 def variable_names(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of all metrics in all four roles.
+    """Return the names of all metrics in all four domain roles.
 
     >>> variable_names(["error"])
     ('ID error', 'ID corrupted error', 'OOD error', 'held-out OOD error')
@@ -221,7 +225,8 @@ def variable_names(metrics: Sequence[str]) -> tuple[str, ...]:
 def residuals(x: Floats, y: Floats) -> Floats:
     """Return the residuals of y after a least-squares line in x.
 
-    NaN where x or y is, and everywhere if the fit is perfect or there are too few points.
+    The residual is NaN where x or y is NaN. All residuals are NaN if the fit is perfect or there
+    are too few points.
 
     >>> residuals(np.array([0.0, 1.0, 2.0, np.nan]), np.array([0.0, 3.0, 0.0, 1.0])).tolist()
     [-1.0, 2.0, -1.0, nan]
@@ -242,7 +247,7 @@ def residuals(x: Floats, y: Floats) -> Floats:
 
 
 def _pair_variables(pair: IdOodPair) -> Floats:
-    """Return the metrics in all roles, (models, variables), in the order of `variable_names`."""
+    """Return an array (models, variables) with the variables in the order of `variable_names`."""
     stacked = np.stack([pair.values[role] for role in DOMAIN_ROLES], axis=2)
     return stacked.reshape(len(pair.models), -1)
 
@@ -281,8 +286,8 @@ def average_over_pairs(
 ) -> tuple[Floats, Floats, Ints, Ints, Ints]:
     """Return mean, sd, number of pairs with and without a coefficient, and number of models.
 
-    `values` has shape (pairs, …). The mean is the mean of the tasks' means, so every task with a
-    coefficient has the same weight.
+    `values` has shape (pairs, …). Values are first averaged over the pairs of each task and then
+    over tasks, so every task with a coefficient has the same weight.
 
     >>> result = average_over_pairs(
     ...     np.array([0.0, 0.5, 1.0]), np.array([9, 9, 9]), np.array(["a", "a", "b"]))

@@ -30,7 +30,7 @@ DEFAULT_CUT_DISTANCE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class MeasureDistances:
-    """Distances 1 − ρ between measures; `left_out` gives the reason for measures without one."""
+    """Distances 1 − ρ between measures; `left_out` maps each omitted measure to the reason."""
 
     names: tuple[str, ...]
     values: Floats
@@ -40,7 +40,11 @@ class MeasureDistances:
 
 @dataclass(frozen=True)
 class ClusterMerge:
-    """Merge of two clusters: a measure by its index, an earlier merge by k + its index."""
+    """Merge of two clusters.
+
+    A cluster that is a single measure is given by the index of the measure; a cluster that is the
+    result of an earlier merge by k plus the index of that merge, where k is the number of measures.
+    """
 
     first: int
     second: int
@@ -50,7 +54,7 @@ class ClusterMerge:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """Distances, the tree of merges, and the measures in the order of the leaves."""
+    """Distances between measures, the tree of merges, and the measures in leaf order."""
 
     distances: MeasureDistances
     merges: tuple[ClusterMerge, ...]
@@ -115,10 +119,11 @@ def cluster_measures(
 def measure_distances(
     table: EvaluationTable, *, measures: Sequence[str] | None = None
 ) -> MeasureDistances:
-    """Return 1 − ρ (Spearman) between measures over the evaluations that have both.
+    """Return 1 − ρ (Spearman) of every two measures over the evaluations that have both values.
 
-    Measures that are constant or have too few values are left out; then, one by one, the measure
-    that can't be compared with the most others.
+    Measures that are constant or have too few values are left out. If some pairs of measures still
+    have too few evaluations in common, the measure in most of these pairs is left out, until no
+    such pair remains.
     """
     outside = select_out_of_distribution(table)
     names = list(select_measures(list(table.measures), measures))
@@ -138,7 +143,7 @@ def measure_distances(
 def _drop_incomparable(
     names: Sequence[str], values: Floats, rows: Ints
 ) -> tuple[list[int], dict[str, str]]:
-    """Return the indices of measures with a ρ for every pair, and the reason for the others."""
+    """Return indices of measures that can all be compared, and reasons to omit the others."""
     left_out = {}
     for name, count, with_itself in zip(names, np.diag(rows), np.diag(values), strict=True):
         if count < MIN_CORRELATION_ROWS:
@@ -149,8 +154,8 @@ def _drop_incomparable(
             left_out[name] = f"it is the same for all {count} evaluations"
     kept = [j for j, name in enumerate(names) if name not in left_out]
     while (undefined := np.isnan(values[np.ix_(kept, kept)])).any():
-        # Drop the measure with the most undefined pairs; on ties the one with the fewest values,
-        # then the last one.
+        # Drop the measure with the most undefined pairs. Among several such measures, drop the one
+        # with the fewest values; if these are equal too, drop the last one.
         worst = max(
             range(len(kept)), key=lambda j: (undefined[j].sum(), -rows[kept[j], kept[j]], j)
         )

@@ -1,7 +1,7 @@
 """Estimated against true accuracy (Garg et al., ICLR 2022, Figures 2 and 8).
 
-A point is one model on one target or, if the table has a column `seed`, the mean over seeds of
-models that otherwise agree. The line is Siegel's repeated median, as in the paper.
+A point is one model on one target. If the table has a column `seed`, models that differ only in
+the seed form one point, the mean over seeds. The line is Siegel's repeated median, as in the paper.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.measure_noise import group_ignoring_seed
 from oodometer.studies.analysis.rank_correlation import select_out_of_distribution
 
-# The repeated median compares every pair of points; beyond this many points, evenly spaced ranks
-# of the true accuracy represent all.
+# The repeated median compares every pair of points. If there are more points than this, the points
+# are sorted by true accuracy, and the line is fitted to this many of them at equal steps.
 MAX_LINE_POINTS = 2000
 
 
@@ -39,11 +39,12 @@ class AccuracyPoint:
 
 @dataclass(frozen=True)
 class TruthComparison:
-    """Points and their distance from y = x.
+    """True and estimated accuracies, and how far the estimates deviate from the truth.
 
-    `mae` and `bias` (mean of estimated minus true) are in percentage points; `r2` is that of the
-    estimates without a fit. `line` predicts estimated from true accuracy; None if fewer than three
-    true accuracies differ. `lacking` is the number of evaluations without an estimate.
+    `mae` and `bias` (mean of estimated minus true) are in percentage points. `r2` is computed from
+    the estimates themselves, without a fit. `line` predicts the estimated from the true accuracy;
+    it is None if there are fewer than three different true accuracies. `lacking` is the number of
+    evaluations without an estimate.
     """
 
     estimator: str

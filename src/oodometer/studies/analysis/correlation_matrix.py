@@ -1,7 +1,8 @@
-"""Pairwise correlations of columns, each over the rows that both columns have.
+"""Pairwise correlations of columns, each over the rows in which both columns have a value.
 
-`DataFrame.corr` of pandas is two to six times faster for all pairs of one table, but takes five
-times as long for one column against 200 with missing values, which needs all pairs there.
+`DataFrame.corr` of pandas is two to six times faster for all pairs of columns of one table. To
+correlate one column with 200 others that have missing values, pandas needs all pairs and takes five
+times as long as this module.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import UnknownName
 
 CorrelationKind = Literal["spearman", "pearson"]
-# Over two rows every correlation is 1 or −1.
+# With only two rows, every correlation is 1 or −1.
 MIN_CORRELATION_ROWS = 3
-# Decimals that are kept of means, relative to the largest: the rest is rounding error.
+# Means are rounded to this number of decimals relative to the largest mean; further digits are
+# rounding errors.
 MEAN_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class PairwiseCorrelations:
-    """Coefficients, NaN where undefined, and the number of rows of each."""
+    """Coefficients, NaN where undefined, and the number of rows that each was computed from."""
 
     values: Floats
     n_rows: Ints
@@ -36,7 +38,8 @@ def pairwise_correlations(
 ) -> PairwiseCorrelations:
     """Correlate every column of `first` with every column of `second`, by default `first` itself.
 
-    The coefficient is NaN for pairs with fewer than three common rows or a constant column in them.
+    A pair of columns is compared over the rows in which both have a value. The coefficient is NaN
+    if there are fewer than three such rows, or if one of the columns is constant in them.
 
     >>> table = np.array([[1.0, 9.0], [2.0, 8.0], [3.0, 0.0], [9.0, np.nan]])
     >>> result = pairwise_correlations(table)
@@ -53,7 +56,8 @@ def pairwise_correlations(
         both = second_known & known[:, None]
         rows[columns] = both.sum(axis=0)
         y = _standardize(_ranks(second, both) if kind == "spearman" else second, both)
-        # With columns that have all of these rows, the ranks in `first` do not change.
+        # A column of `second` without missing values in these rows leaves the ranks in `first`
+        # unchanged, so all such columns are correlated at once.
         complete = (both == known[:, None]).all(axis=0)
         values[np.ix_(columns, complete)] = (
             _standardize_shared(first[:, columns], known, kind).T @ y[:, complete]
@@ -72,7 +76,7 @@ def pairwise_correlations(
 
 
 def correlation(x: Floats, y: Floats, *, kind: CorrelationKind = "spearman") -> float | None:
-    """Return the coefficient of two columns over their common rows, None if undefined.
+    """Return the correlation of two columns over the rows that both have; None if undefined.
 
     >>> correlation(np.array([1.0, 2.0, 3.0]), np.array([5.0, 5.0, 5.0])) is None
     True
@@ -81,7 +85,7 @@ def correlation(x: Floats, y: Floats, *, kind: CorrelationKind = "spearman") -> 
 
 
 def round_means(means: Floats) -> Floats:
-    """Round means so that equal ones compare equal despite rounding errors.
+    """Round means so that means that should be equal are equal despite floating-point errors.
 
     >>> means = np.array([0.1 + 0.2, 0.3 + 0.0, np.nan]) / 2
     >>> means[0] == means[1], round_means(means)[0] == round_means(means)[1]
@@ -93,7 +97,7 @@ def round_means(means: Floats) -> Floats:
 
 
 def number_or_none(value: Any) -> float | None:
-    """Return a float for JSON, None for NaN and infinity.
+    """Return a float for JSON; None for NaN and infinity, which JSON does not have.
 
     >>> number_or_none(np.float64(0.5)), number_or_none(math.nan)
     (0.5, None)
@@ -117,7 +121,7 @@ def _columns_by_mask(known: Bools) -> Iterator[tuple[Bools, Ints]]:
 
 
 def _standardize_shared(columns: Floats, known: Bools, kind: CorrelationKind) -> Floats:
-    """Standardize columns that share their mask of known rows."""
+    """Standardize columns that all have values in the same rows."""
     mask = np.broadcast_to(known[:, None], columns.shape)
     return _standardize(_ranks(columns, mask) if kind == "spearman" else columns, mask)
 
@@ -130,9 +134,10 @@ def _ranks(table: Floats, known: Bools) -> Floats:
 
 
 def _ranks_by_mask(column: Floats, masks: Bools) -> Floats:
-    """Return the ranks of one column among the rows of each mask, (n, masks), sorting once.
+    """Return the ranks of one column among the rows of each mask, shape (n, masks).
 
-    The rank of a value is the mean of the number of rows below it, plus 1, and up to it.
+    The column is sorted only once. If a rows of a mask have a smaller value and b rows have a
+    smaller or equal one, the rank of the value is the mean of a + 1 and b.
     """
     order = np.argsort(column)
     ordered = column[order]
@@ -146,7 +151,10 @@ def _ranks_by_mask(column: Floats, masks: Bools) -> Floats:
 
 
 def _standardize(columns: Floats, known: Bools) -> Floats:
-    """Scale known values to mean 0 and norm 1, others to 0; constant columns become NaN."""
+    """Scale the known values of each column to mean 0 and norm 1, and set missing ones to 0.
+
+    Constant columns become NaN.
+    """
     low = np.min(columns, axis=0, where=known, initial=np.inf)
     span = np.max(columns, axis=0, where=known, initial=-np.inf) - low
     with np.errstate(invalid="ignore", divide="ignore"):

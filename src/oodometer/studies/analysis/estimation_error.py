@@ -1,9 +1,9 @@
 """Mean absolute error of accuracy estimates by dataset, type of shift and calibration.
 
 Garg et al., "Leveraging Unlabeled Data to Predict Out-of-Distribution Performance", ICLR 2022,
-Tables 1, 3 and 4: the error is averaged over the target datasets of each type of shift, then mean
-and standard deviation are taken over seeds, before (pre-T) and after (post-T) temperature scaling.
-Architectures are kept apart.
+Tables 1, 3 and 4. The error is averaged over the target datasets of each type of shift; then the
+mean and the standard deviation over seeds are computed. Errors before (pre-T) and after (post-T)
+temperature scaling are reported separately, and so are architectures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from oodometer.studies.analysis.id_ood_pairs import UNNAMED_LABEL
 from oodometer.studies.analysis.rank_correlation import select_out_of_distribution
 
 Calibration = Literal["pre-T", "post-T", "unknown"]
-# Suffixes in names of measures: computed before or after temperature scaling.
+# Suffixes of measures that were computed before or after temperature scaling.
 CALIBRATION_SUFFIXES: dict[str, Calibration] = {
     PRE_CALIBRATION_SUFFIX: "pre-T",
     " (post-T)": "post-T",
@@ -41,8 +41,9 @@ UNFITTED_TEMPERATURES = ("none", "1", "1.0")
 class EstimationErrorRow:
     """Mean absolute error of one estimator over the targets of one type of shift.
 
-    `mae` is in percentage points: the mean over seeds of the mean over targets. `targets` is the
-    number of test domains, `n` of evaluations with an estimate, `lacking` of those without one.
+    `mae` is in percentage points; it is averaged over targets and then over seeds. `targets` is the
+    number of test domains, `n` the number of evaluations with an estimate, and `lacking` the number
+    of evaluations without one.
     """
 
     dataset: str
@@ -61,7 +62,10 @@ class EstimationErrorRow:
 
 @dataclass(frozen=True)
 class EstimationErrorTable:
-    """Errors of all estimators; standard deviations are over seeds or models (`sd_over`)."""
+    """Errors of all estimators.
+
+    `sd_over` tells whether standard deviations are over seeds or over models.
+    """
 
     cells: tuple[EstimationErrorRow, ...]
     sd_over: Literal["seed", "model"]
@@ -87,17 +91,18 @@ def estimation_errors(
 ) -> EstimationErrorTable:
     """Return the mean absolute error of accuracy estimates per dataset, shift and architecture.
 
-    Only evaluations on domains that the model was not trained on are used. Datasets are
-    distinguished by the column `task` or, if it is empty, by the training domains; shifts by the
-    column `shift`. Standard deviations are over the column `seed`, or over models if it is empty.
+    Only evaluations on domains that the model was not trained on are used. The column `task` names
+    the dataset; if it is empty, evaluations with the same training domains form a dataset. The
+    column `shift` names the type of shift. Standard deviations are over the values of the column
+    `seed`, or over models if that column is empty.
 
     Parameters
     ----------
     table : EvaluationTable
         Evaluations of models on domains.
     methods : sequence of str, optional
-        Measures that estimate accuracy itself. Default: those named like estimators of this
-        package, with or without a suffix for calibration.
+        Measures that estimate accuracy itself. Default: the measures that have the name of an
+        estimator of this package, with or without a suffix for calibration.
 
     Returns
     -------
@@ -133,7 +138,7 @@ def estimation_errors(
 
 
 def select_estimates(table: EvaluationTable, methods: Sequence[str] | None = None) -> list[str]:
-    """Return the measures that estimate accuracy: the named ones, or those of this package."""
+    """Return the measures in `methods`; by default those that `find_estimates` returns."""
     if methods is not None:
         return list(select_measures(list(table.measures), methods))
     names = find_estimates(table)
@@ -146,7 +151,7 @@ def select_estimates(table: EvaluationTable, methods: Sequence[str] | None = Non
 
 
 def find_estimates(table: EvaluationTable) -> list[str]:
-    """Return the measures named like estimators of this package, ignoring calibration suffixes."""
+    """Return the measures named after estimators of this package, ignoring calibration suffixes."""
     from oodometer.estimators import available
 
     estimators = {member.name for member in available()}
@@ -181,7 +186,7 @@ def _group_rows(table: EvaluationTable) -> dict[tuple[str, str, str], Ints]:
 def _error_cells(
     table: EvaluationTable, runs: Ints, key: tuple[str, str, str], name: str
 ) -> list[EstimationErrorRow]:
-    """Return one cell per calibration: two if the column `temperature` differs between rows."""
+    """Return one row of the result for each calibration that occurs in the rows `runs`."""
     dataset, shift, architecture = key
     estimator, calibrations = row_calibrations(table, name)
     errors = 100.0 * np.abs(table.measures[name] - table.accuracy)
@@ -216,8 +221,9 @@ def _mean_or_reason(errors: Floats) -> float | str:
 def row_calibrations(table: EvaluationTable, name: str) -> tuple[str, list[Calibration]]:
     """Return the estimator in a measure's name and the calibration of each row.
 
-    The calibration follows from the name's suffix, from the existence of a measure of the same
-    name with the suffix pre-T, or from the column `temperature`.
+    If the name has a suffix, the suffix gives the calibration. Otherwise, if the table also has a
+    measure of this name with the suffix pre-T, the calibration is post-T. Otherwise, the column
+    `temperature` gives the calibration.
     """
     estimator, calibration = split_calibration_suffix(name)
     if calibration == "unknown" and f"{name}{PRE_CALIBRATION_SUFFIX}" in table.measures:

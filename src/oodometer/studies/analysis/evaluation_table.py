@@ -3,20 +3,21 @@
 | column | content |
 | --- | --- |
 | `model` | name of the model, unique per model |
-| `architecture` | optional; without it, all models have the same architecture |
-| `trained_on` | training domain, or several: `a + b` |
+| `architecture` | optional; if it is missing, all models have the same architecture |
+| `trained_on` | training domain, or several domains in the form `a + b` |
 | `tested_on` | test domain of the row |
 | `accuracy` | accuracy of the model on the test domain, a fraction from 0 to 1 |
 
-A wide table has one more column per measure: every other numeric column except those in
-`NON_MEASURE_COLUMNS` and those that start with `recipe.`. A long table has the columns `measure`
-and `value` and one row per measure; rows of one evaluation have the same accuracy. An empty, NaN or
-infinite value counts as missing. Evaluations with a false `converged` are left out and counted.
-Repeated measurements of a model are rows that differ in `replicate`; each counts as a model.
+The table may be wide or long. In a wide table, each measure is a column: every other numeric column
+is a measure, except the columns in `NON_MEASURE_COLUMNS` and those that start with `recipe.`. A
+long table has the columns `measure` and `value`, and each evaluation has one row per measure; all
+of these rows have the same accuracy. An empty, NaN or infinite value counts as missing. Evaluations
+whose column `converged` is false are left out and counted. Rows that differ in the column
+`replicate` are repeated measurements of a model; each replicate counts as a separate model.
 
-The columns are numpy arrays of integer codes rather than a pandas frame: grouping 112,118 rows takes
-0.3 to 8 ms against 2 to 11 ms with `DataFrame.groupby`, and pandas takes longer to import than most
-analyses take to run.
+The columns are numpy arrays of integer codes and not a pandas frame. Grouping 112,118 rows by codes
+takes 0.3 to 8 ms; `DataFrame.groupby` takes 2 to 11 ms. Besides, importing pandas takes longer than
+most analyses.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ REPLICATE_COLUMN = "replicate"
 DOMAIN_SEPARATOR = " + "
 # Suffix in the name of an estimate that was computed without temperature scaling.
 PRE_CALIBRATION_SUFFIX = " (pre-T)"
-# Values of `converged` that mean no.
+# Texts in the column `converged` that mean false.
 FALSE_TEXTS = ("false", "0", "0.0", "no")
-# Name of the architecture if the table has none.
+# Name of the architecture if the table has no column `architecture`.
 DEFAULT_ARCHITECTURE = "all"
 
 
@@ -57,7 +58,8 @@ DEFAULT_ARCHITECTURE = "all"
 class EvaluationTable:
     """Evaluations: one row is one model tested on one domain.
 
-    Names are sorted, and the integer columns are indices into them.
+    Models, architectures, training sets and domains are stored as integer columns, which are
+    indices into tuples of sorted names.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ class EvaluationTable:
     trained_on : array of int, shape (n,)
         Indices into `trainings`.
     trainings : tuple of tuple of str
-        Training sets, each as its sorted domains.
+        Training sets. Each one is a tuple of its domains, sorted by name.
     accuracy : array of shape (n,)
         Accuracies as fractions; NaN if unknown.
     measures : mapping of str to array of shape (n,)
@@ -109,16 +111,16 @@ class EvaluationTable:
 
     @property
     def domain_in_training(self) -> Bools:
-        """Mask of the domains in each training set, (trainings, domains)."""
+        """Mask of the domains that belong to each training set, shape (trainings, domains)."""
         rows = [[name in training for name in self.domains] for training in self.trainings]
         return np.array(rows, dtype=np.bool_).reshape(len(self.trainings), len(self.domains))
 
     def training(self, code: int) -> str:
-        """Return a training set as written in files: its domains, joined."""
+        """Return a training set as it is written in files, for example `a + b`."""
         return DOMAIN_SEPARATOR.join(self.trainings[code])
 
     def select_rows(self, mask_or_indices: Bools | Ints) -> EvaluationTable:
-        """Return some rows; names and codes stay the same."""
+        """Return a table with some of the rows and the same tuples of names."""
         selector = np.asarray(mask_or_indices)
         is_mask = selector.dtype == np.bool_
         rows = np.flatnonzero(selector) if is_mask else selector.astype(np.int64)
@@ -137,8 +139,8 @@ class EvaluationTable:
     def read(cls, data: Any, *, measures: Sequence[str] | None = None) -> EvaluationTable:
         """Read a table from a file (.parquet, .csv, .csv.gz, .arrow, .feather), frame or mapping.
 
-        `measures` names the columns (in a long table: the measures) to read; () for accuracies
-        only, None for all.
+        `measures` are the names of the measures to read. An empty sequence reads the accuracies
+        only; None reads all measures.
         """
         if isinstance(measures, str):
             raise InputError(
@@ -176,7 +178,7 @@ def as_arrow_table(data: Any) -> Any:
 
 
 def encode_names(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Return the distinct names, sorted, and the index of each name among them."""
+    """Return the sorted distinct names, and the index of each given name among them."""
     distinct = sorted(set(names))
     index = {name: j for j, name in enumerate(distinct)}
     return tuple(distinct), np.array([index[name] for name in names], dtype=np.int64)
@@ -188,7 +190,7 @@ def is_non_measure(name: str) -> bool:
 
 
 def cells_to_text(cells: Sequence[Any]) -> tuple[str, ...]:
-    """Return cells as text; missing ones are empty."""
+    """Return cells as text; missing cells become empty texts."""
     return tuple("" if cell is None else str(cell) for cell in cells)
 
 
@@ -206,7 +208,7 @@ def select_measures(available: Sequence[str], requested: Sequence[str] | None) -
 
 
 def check_not_mixed(name: str, cells: Sequence[str]) -> None:
-    """Raise if a text column also holds numbers: it is probably a measure with a typing error."""
+    """Raise if a text column also holds numbers; it may be a measure with a typing error."""
     if is_non_measure(name):
         return
     distinct = {cell for cell in cells if cell}
@@ -255,7 +257,7 @@ def _check_required_columns(frame: Any) -> None:
 
 
 def _rename_replicates(frame: Any) -> Any:
-    """Give each replicate its own model name; keep the common name in `recipe.model`."""
+    """Give each replicate of a model a unique name; `recipe.model` keeps the original name."""
     if REPLICATE_COLUMN not in frame.column_names:
         return frame
     import pyarrow as pa
@@ -324,7 +326,7 @@ def _table_without_measures(frame: Any, columns: Mapping[str, tuple[str, ...]]) 
 
 
 def _parse_training_sets(names: Sequence[str]) -> tuple[tuple[tuple[str, ...], ...], Ints]:
-    """Return the training sets as sorted domains (`b + a` is `a + b`) and the index per row."""
+    """Return the distinct training sets and the index of each row; `b + a` equals `a + b`."""
     distinct_names, codes = encode_names(names)
     parsed = [
         tuple(sorted({part.strip() for part in name.split(DOMAIN_SEPARATOR)} - {""}))
@@ -403,7 +405,7 @@ def _from_long(
     values = _read_values(frame, "value")
     _, first, evaluation = np.unique(keys, return_index=True, return_inverse=True)
     accuracy = _consistent_accuracies(table, evaluation, len(first))
-    # Rows per measure; every measure has at least one.
+    # Split the rows by measure. Every measure has at least one row.
     order = np.argsort(measure, kind="stable")
     rows_by_code = np.split(order, np.flatnonzero(np.diff(measure[order])) + 1)
     rows = dict(zip(names, rows_by_code, strict=True))
@@ -422,7 +424,7 @@ def _read_values(frame: Any, name: str) -> Floats:
 
 
 def _consistent_accuracies(table: EvaluationTable, evaluation: Ints, count: int) -> Floats:
-    """Return the accuracy per evaluation, or raise if its rows differ."""
+    """Return the accuracy of each evaluation; raise if rows of one evaluation differ in it."""
     known = np.flatnonzero(~np.isnan(table.accuracy))
     accuracy: Floats = np.full(count, np.nan)
     accuracy[evaluation[known]] = table.accuracy[known]

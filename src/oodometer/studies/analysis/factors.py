@@ -1,10 +1,11 @@
 """Factor analysis of models × metrics with orthomax rotations (Wenzel et al., NeurIPS 2022, App. B).
 
-Columns are standardized; factors are the eigenvectors of their correlation matrix with an
-eigenvalue of at least 1, and loadings are the correlations of columns with factors. The three
-rotations belong to the orthomax family with γ = 1 (varimax), 0 (quartimax) and half the number of
-factors (equamax), without Kaiser's row normalization. What other packages call equamax is often
-(nearly) quartimax: γ of one over the number of columns, or a family parameter left at 0.
+The columns are metrics and are standardized. The factors are those eigenvectors of the correlation
+matrix of the columns that have an eigenvalue of at least 1. The loading of a column on a factor is
+their correlation. The three rotations are orthomax rotations: γ is 1 for varimax, 0 for quartimax,
+and half the number of factors for equamax. Rows are not normalized (Kaiser normalization). Other
+packages often call a rotation equamax that is almost or exactly quartimax, because their γ is one
+over the number of columns, or 0.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from oodometer.studies.analysis.correlation_matrix import MIN_CORRELATION_ROWS
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_metrics
 
-# Kaiser criterion: a factor that explains less than one standardized column is dropped.
+# Kaiser criterion: a factor that explains less variance than one standardized column is dropped.
 MIN_EIGENVALUE = 1.0
-# Accumulated rounding may put an eigenvalue of 1 this far below 1.
+# An eigenvalue of 1 may come out lower by this amount because of rounding errors.
 EIGENVALUE_TOLERANCE = 1e-9
-# Both relative to the size of the criterion in the plane of two factors. A plane in which the
-# criterion varies less than the first is flat; a gain below the second is lost in rounding.
+# Both limits are relative to the size of the criterion in the plane of two factors. If the
+# criterion varies less than the first limit, all angles are equally good. A gain below the second
+# limit is smaller than rounding errors.
 MIN_CRITERION_VARIATION = 1e-12
 MIN_ROTATION_GAIN = 2.0**-52
-# Usually a few dozen sweeps suffice; with as many factors as columns, a flat optimum can take
-# thousands.
+# A few dozen sweeps are usually enough. If the number of factors equals the number of columns, the
+# optimum can be flat, and thousands of sweeps may be needed.
 MAX_SWEEPS = 100_000
 NLL_MEASURE = "nll"
 
@@ -71,11 +73,14 @@ class FactorAnalysis:
 
     @property
     def communalities(self) -> Floats:
-        """Share of each column's variance explained by the factors; invariant under rotation."""
+        """Share of each column's variance that the factors explain; rotations do not change it."""
         return np.asarray((self.loadings**2).sum(axis=1))
 
     def explained_variance_ratio(self, rotation: str | None = None) -> Floats:
-        """Return the share of total variance that each factor explains, optionally after rotation."""
+        """Return the share of the total variance that each factor explains, after `rotation`.
+
+        None stands for the factors before rotation.
+        """
         if rotation is not None and rotation not in self.rotations:
             raise UnknownName("rotation", rotation, self.rotations)
         loadings = self.loadings if rotation is None else self.rotations[rotation]
@@ -101,8 +106,8 @@ def factor_analysis(values: Floats, names: Sequence[str]) -> FactorAnalysis:
     Parameters
     ----------
     values : array of shape (n, k)
-        One row per model, one column per metric. Columns without any value are left out, then rows
-        with missing values.
+        One row per model, one column per metric. First the columns without any value are left out,
+        then the rows with missing values.
     names : sequence of str
         Names of the columns.
 
@@ -151,8 +156,9 @@ def table_factor_analysis(
 ) -> FactorAnalysis:
     """Extract the factors of the models of a table.
 
-    The columns are error and metrics, each as a mean over ID, corrupted ID and OOD domains. The
-    measure `nll` is squashed to at most 10 by ``10 · (1 − exp(−x / 10))``.
+    The columns are the error and the metrics, each averaged over the ID domains, over the corrupted
+    ID domains, and over the OOD domains. Values x of the measure `nll` are limited to 10 by the
+    function ``10 · (1 − exp(−x / 10))``.
 
     Parameters
     ----------
@@ -164,7 +170,7 @@ def table_factor_analysis(
     Returns
     -------
     FactorAnalysis
-        Columns are named by role and metric, such as ``"ID error"``.
+        Factors of the table. Columns are named by domain role and metric, such as ``"ID error"``.
 
     Raises
     ------
@@ -203,7 +209,7 @@ def _check_standardizable(complete: Floats, names: Sequence[str], known: Bools) 
     if constant:
         raise InputError(
             f"{', '.join(map(repr, constant))} {'is' if len(constant) == 1 else 'are'} constant in "
-            f"all {len(complete)} rows and can't be standardized. Leave out constant columns."
+            f"all {len(complete)} rows and cannot be standardized. Leave out constant columns."
         )
 
 
@@ -218,10 +224,11 @@ def _extract_factors(complete: Floats) -> tuple[Floats, Floats]:
 
 
 def orthomax(loadings: Floats, gamma: float) -> Floats:
-    """Rotate loadings to maximize Σ_j [Σ_i l_ij⁴ − γ/p · (Σ_i l_ij²)²], p being the columns.
+    """Rotate loadings to maximize Σ_j [Σ_i l_ij⁴ − γ/p · (Σ_i l_ij²)²] for p columns.
 
-    Each pair of factors is rotated in its plane by the best angle, which has a closed form, until
-    no rotation gains anything. There are at most as many factors as columns.
+    The index i counts columns and j counts factors. Each pair of factors is rotated in its plane by
+    the best angle, which has a closed form. This is repeated until no rotation increases the
+    criterion. The number of factors must not exceed the number of columns.
 
     >>> even = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
     >>> np.abs(orthomax(even, 1.0)).round(6).tolist()
@@ -242,7 +249,7 @@ def orthomax(loadings: Floats, gamma: float) -> Floats:
 
 
 def _best_angle(x: Floats, y: Floats, gamma: float) -> float:
-    """Return the angle that maximizes the criterion in a plane; 0 if nothing is gained."""
+    """Return the angle that maximizes the criterion in the plane of two factors; 0 if none does."""
     u = x * x - y * y
     v = 2 * x * y
     sine = 2 * (u @ v) - gamma * 2 * u.sum() * v.sum() / len(x)

@@ -1,4 +1,4 @@
-"""One statistic per measure and group of rows, with mean and standard deviation over groups."""
+"""Values of a statistic per measure and group of rows, and their mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MeanStd:
     left_out : mapping of str to int
         Number of groups without a value, by reason.
     rule : str
-        How the values were computed, if there is a choice.
+        How the values were computed; empty if there is only one way to compute them.
 
     Examples
     --------
@@ -45,7 +45,10 @@ class MeanStd:
 
     @classmethod
     def from_values(cls, values_or_reasons: Iterable[float | str]) -> MeanStd:
-        """Summarize one value per group, or the reason why a group has no value (ddof 1)."""
+        """Summarize groups, each given by its value or by the reason why it has none.
+
+        The divisor of the variance is the number of values minus 1 (ddof 1).
+        """
         items = list(values_or_reasons)
         values = np.array([item for item in items if not isinstance(item, str)], dtype=np.float64)
         reasons = Counter(item for item in items if isinstance(item, str))
@@ -62,15 +65,16 @@ class MeanStd:
 
 
 def _mean_and_sd(values: Floats, *, ddof: int) -> tuple[float | None, float | None]:
-    """Return mean and standard deviation; None where there are too few values."""
+    """Return the mean, None without values, and the standard deviation, None for fewer than two."""
     if len(values) < 2:
         return (float(values[0]) if len(values) else None), None
-    # The mean of equal values may be off by rounding: their deviation is exactly 0.
+    # The standard deviation of equal values is exactly 0, but their computed mean may differ from
+    # them by a rounding error.
     sd = float(values.std(ddof=ddof)) if np.ptp(values) else 0.0
     return float(values.mean()), sd
 
 
-# Reasons why a group has no value; index 0 means that it has one.
+# Reasons why a group has no value. The empty reason at index 0 stands for groups with a value.
 MISSING_REASONS = (
     "",
     "no values",
@@ -95,8 +99,8 @@ MISSING_REASONS = (
 class RowGroups:
     """Rows of a table, sorted by group.
 
-    `rows` are row indices, `group` is the group of each of them, and `keys` holds the value of
-    every key column per group.
+    `rows` are the indices of the rows, `group` is the number of each row's group, and `keys` holds,
+    for each column that defines the groups, the value of every group.
 
     >>> table = EvaluationTable.read({"model": ["m", "n", "m"], "trained_on": ["a"] * 3,
     ...     "tested_on": ["b", "b", "c"], "accuracy": [0.9, 0.7, 0.8]}, measures=())
@@ -115,7 +119,7 @@ class RowGroups:
     def from_columns(
         cls, table: EvaluationTable, key_columns: Sequence[str], mask: Bools
     ) -> RowGroups:
-        """Group the rows under `mask` by some of the table's integer columns."""
+        """Group the rows selected by `mask` by some of the table's integer columns."""
         rows = np.flatnonzero(mask)
         columns = np.stack([getattr(table, name)[rows] for name in key_columns])
         order = np.lexsort(columns[::-1])
@@ -136,11 +140,11 @@ class RowGroups:
 
 @dataclass(frozen=True, eq=False)
 class GroupedScores:
-    """One statistic per measure (first axis) and group (second axis).
+    """Values of one statistic per measure (first axis) and group (second axis).
 
-    `n` is the number of rows with a value, `values` is NaN where a group has none, `reasons` are
-    indices into `MISSING_REASONS`. `rules` says per group how the statistic was computed, if there
-    is a choice.
+    `values` is NaN where a group has no value, and `reasons` tells why, as indices into
+    `MISSING_REASONS`. `n` is the number of rows of the group in which the measure has a value. If
+    the statistic can be computed in several ways, `rules` has the way used for each group.
     """
 
     statistic: str
@@ -152,7 +156,7 @@ class GroupedScores:
     rules: tuple[str, ...] = ()
 
     def rows(self, table: EvaluationTable) -> Iterator[dict[str, Any]]:
-        """Yield one row per measure and group; columns that are not group keys are None."""
+        """Yield one row per measure and group; columns that do not define the groups are None."""
         group_names = [
             dict.fromkeys(NAME_LOOKUPS)
             | {
@@ -175,7 +179,7 @@ class GroupedScores:
                 }
 
     def summary(self, measure_index: int, mask: Bools) -> MeanStd:
-        """Return mean and standard deviation of a measure over the groups under `mask`.
+        """Return mean and standard deviation of a measure over the groups selected by `mask`.
 
         The divisor of the variance is the number of groups (ddof 0), as in Ng et al., Table 28.
         """
@@ -200,7 +204,7 @@ NAME_LOOKUPS: dict[str, Callable[[EvaluationTable, int], str]] = {
 
 
 def _join_rules(rules: Counter[str]) -> str:
-    """Return a single rule as it is, several with their numbers of groups."""
+    """Return the text of all rules; several rules are followed by their numbers of groups."""
     if len(rules) < 2:
         return "".join(rules)
     return ", ".join(f"{rule} ({count})" for rule, count in rules.most_common())

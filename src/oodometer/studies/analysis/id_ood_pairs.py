@@ -1,8 +1,11 @@
-"""Pairs of a training set and an OOD domain, with model values per role (Wenzel et al., 2022).
+"""Pairs of a training set and an OOD domain, with the values of the models (Wenzel et al., 2022).
 
-A pair is a training set and a domain outside it. A domain has one of four roles: ID, a domain the
-model was trained on; ID corrupted, such a domain with a common corruption (`photo/fog-3`); OOD, the
-target of the pair; held-out OOD, all other OOD domains of the same task.
+A pair is a training set and a domain outside it. For a pair, a domain has one of four roles:
+
+- ID: the domain belongs to the training set;
+- ID corrupted: it is a domain of the training set with a common corruption, such as `photo/fog-3`;
+- OOD: it is the domain outside the training set that belongs to the pair (the target);
+- held-out OOD: it is any other OOD domain of the same task.
 """
 
 from __future__ import annotations
@@ -19,22 +22,23 @@ from oodometer.studies.analysis.correlation_matrix import round_means
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 DOMAIN_ROLES = ("ID", "ID corrupted", "OOD", "held-out OOD")
-# Computed from the accuracy, so every table has it.
+# Metric 1 − accuracy, which every table has because it is computed from the accuracy.
 ERROR_METRIC = "error"
-# Means over domains are comparable only over the same domains. Domains that fewer than this share
-# of the models have are therefore ignored, and a model that lacks one of the others has no mean.
+# Means of models are comparable only if they are over the same domains. A domain is therefore
+# ignored if fewer than this share of the models have a value on it, and a model that has no value
+# on one of the remaining domains gets no mean.
 MIN_MODEL_SHARE = 0.5
-# Name of the task or shift if a table names none.
+# Name of the task or shift if the table does not name it.
 UNNAMED_LABEL = "unnamed"
 _CORRUPTED_DOMAIN = re.compile(r"(.+)/[^/]+-\d+")
 
 
 @dataclass(frozen=True, eq=False)
 class IdOodPair:
-    """Training set and OOD target, with the values of the models trained on the set.
+    """Training set and OOD domain, with the values of all models trained on this set.
 
-    `values` holds an array (models, quantities) per role, NaN where missing; ID values are means
-    over `n_id_domains` domains.
+    `values` maps each domain role to an array (models, quantities), which is NaN where a value is
+    missing. ID values are means over `n_id_domains` domains.
     """
 
     training: str
@@ -48,7 +52,10 @@ class IdOodPair:
 
 @dataclass(frozen=True, eq=False)
 class IdOodPairs:
-    """All pairs of a table and their quantities; `left_out` counts rows without a role."""
+    """All pairs of a table, and the names of the quantities that their values refer to.
+
+    `left_out` counts, by reason, the rows of the table that belong to no pair.
+    """
 
     quantities: tuple[str, ...]
     pairs: tuple[IdOodPair, ...]
@@ -58,7 +65,7 @@ class IdOodPairs:
 def select_metrics(
     table: EvaluationTable, metrics: Sequence[str] | None = None
 ) -> dict[str, Floats]:
-    """Return the error of every row (1 − accuracy) and the named measures, by default all.
+    """Return the error (1 − accuracy) and the given measures per row, by default all measures.
 
     >>> table = EvaluationTable.read({"model": ["m"], "trained_on": ["a"], "tested_on": ["a"],
     ...     "accuracy": [0.75], "ece": [0.1]})
@@ -74,7 +81,7 @@ def select_metrics(
 
 
 def find_pairs(table: EvaluationTable, quantities: Mapping[str, Floats]) -> IdOodPairs:
-    """Return every pair of the table; `quantities` have one value per row of the table.
+    """Return every pair of the table; each of the `quantities` has one value per row of the table.
 
     >>> table = EvaluationTable.read({"model": ["m", "m", "m"], "trained_on": ["a", "a", "a"],
     ...     "tested_on": ["a", "b", "c"], "accuracy": [0.9, 0.7, 0.5]}, measures=())
@@ -102,7 +109,9 @@ def find_pairs(table: EvaluationTable, quantities: Mapping[str, Floats]) -> IdOo
 def model_means_by_role(
     table: EvaluationTable, quantities: Mapping[str, Floats]
 ) -> dict[str, Floats]:
-    """Return the mean of every model per role, (models, quantities); OOD over all OOD domains.
+    """Return, per domain role, the means of all models over its domains, (models, quantities).
+
+    The role OOD comprises all OOD domains here.
 
     >>> table = EvaluationTable.read({"model": ["m", "m", "m"], "trained_on": ["a", "a", "a"],
     ...     "tested_on": ["a", "b", "c"], "accuracy": [0.9, 0.75, 0.5]}, measures=())
@@ -121,7 +130,11 @@ def model_means_by_role(
 
 @dataclass(frozen=True, eq=False)
 class _DomainRoles:
-    """Masks (training sets, domains): domains of the set, the same corrupted, others corrupted."""
+    """Masks of shape (training sets, domains).
+
+    They select the domains of each training set, the corrupted versions of these domains, and the
+    corrupted versions of all other domains.
+    """
 
     in_training: Bools
     corrupted: Bools
@@ -132,7 +145,7 @@ class _DomainRoles:
         own = table.domain_in_training
         index = {name: j for j, name in enumerate(table.domains)}
         matches = (_CORRUPTED_DOMAIN.fullmatch(name) for name in table.domains)
-        # Index of the clean version of each corrupted domain, −1 for other domains.
+        # Index of the clean version of each corrupted domain; −1 for domains without corruption.
         clean = np.array([index.get(match.group(1), -1) if match else -1 for match in matches])
         corrupted = own[:, clean] & (clean >= 0) & ~own
         return cls(own, corrupted, (clean >= 0) & ~corrupted & ~own)
@@ -140,7 +153,7 @@ class _DomainRoles:
 
 @dataclass(frozen=True, eq=False)
 class _TrainingSetValues:
-    """Values of the models of one training set, (models, domains of the table, quantities)."""
+    """Values of all models trained on one set; `values` is (models, domains, quantities)."""
 
     rows: Ints
     models: Ints
@@ -150,7 +163,7 @@ class _TrainingSetValues:
     ood: Bools
 
     def mean(self, domains: Bools) -> Floats:
-        """Return the means over some domains, (models, quantities)."""
+        """Return the means over the given domains, shape (models, quantities)."""
         values = self.values[:, domains]
         known = ~np.isnan(values)
         n_models = known.any(axis=1).sum(axis=0)

@@ -1,7 +1,8 @@
 """ID against OOD accuracy per pair of domains, and task difficulty (Wenzel et al., NeurIPS 2022).
 
-Appendices D and E: the scatter of a pair has one point per model; the normalized gap is
-(acc_ID − acc_OOD) / acc_ID of the mean accuracies, and the gap of a task is its difficulty.
+See appendices D and E of the paper. The scatter plot of a pair has one point per model. The
+normalized gap is (acc_ID − acc_OOD) / acc_ID, computed from the mean accuracies over models. The
+normalized gap of a task is called its difficulty.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ class AccuracyGap:
 
 @dataclass(frozen=True, eq=False)
 class IdOodScatter:
-    """Scatter of one pair of domains: models with both accuracies, its pattern and gap.
+    """Scatter plot of one pair of domains, with its pattern and gap.
 
-    `left_out` is the number of models of the pair that lack one of the two.
+    Its points are the models with a known accuracy on both domains. `left_out` is the number of
+    models of the pair without one of the two accuracies.
     """
 
     training: str
@@ -62,8 +64,9 @@ class IdOodScatter:
 class TaskDifficulty:
     """Difficulty of a task over its pairs of domains.
 
-    `gap` is computed from the mean accuracies over pairs, all with the same weight; `sd` is that of
-    the pairs' own gaps; `place` is the gap scaled from the easiest task (0) to the hardest (1).
+    `gap` is computed from the mean accuracies over pairs, which all have the same weight. `sd` is
+    the standard deviation of the gaps of the single pairs. `place` is the gap, scaled so that it is
+    0 for the easiest task and 1 for the hardest.
     """
 
     task: str
@@ -78,7 +81,10 @@ class TaskDifficulty:
 
 
 def id_ood_scatters(table: EvaluationTable) -> tuple[IdOodScatter, ...]:
-    """Return the scatter of every pair of the table; a column `n` gives the test set sizes."""
+    """Return the scatter plot of every pair of the table.
+
+    If the table has a column `n`, it holds the number of test rows of each evaluation.
+    """
     variance = table.accuracy * (1.0 - table.accuracy) / _test_set_sizes(table)
     pairs = find_pairs(table, {"accuracy": table.accuracy, "variance": variance}).pairs
     return tuple(_build_scatter(table, pair) for pair in pairs)
@@ -106,7 +112,7 @@ def _test_set_sizes(table: EvaluationTable) -> Floats:
 def _build_scatter(table: EvaluationTable, pair: IdOodPair) -> IdOodScatter:
     (x, x_variance), (y, y_variance) = pair.values["ID"].T, pair.values["OOD"].T
     both = ~(np.isnan(x) | np.isnan(y))
-    # The sampling variance of a mean over k test sets is smaller by 1/k.
+    # The sampling variance of a mean over k test sets is 1/k of the mean variance of the sets.
     mean_variance = x_variance / max(pair.n_id_domains, 1)
     return IdOodScatter(
         training=pair.training,
@@ -123,7 +129,7 @@ def _build_scatter(table: EvaluationTable, pair: IdOodPair) -> IdOodScatter:
 
 
 def accuracy_gap(id_accuracy: Floats, ood_accuracy: Floats) -> AccuracyGap:
-    """Return the normalized gap, 1 − mean OOD / mean ID; its standard error by the delta method.
+    """Return the normalized gap, 1 − mean OOD / mean ID, with its delta-method standard error.
 
     >>> gap = accuracy_gap(np.array([0.8, 0.8]), np.array([0.5, 0.7]))
     >>> round(gap.value, 6), round(gap.value_se, 6)
@@ -153,7 +159,7 @@ def _standard_error(values: Floats) -> float | None:
 
 
 def task_difficulties(scatters: Sequence[IdOodScatter]) -> tuple[TaskDifficulty, ...]:
-    """Return the difficulty of every task; pairs without a model with both accuracies are left out."""
+    """Return the difficulty of every task; scatter plots without any point are left out."""
     tasks = [
         _task_difficulty(name, [scatter for scatter in scatters if scatter.task == name])
         for name in sorted({scatter.task for scatter in scatters})

@@ -2,9 +2,9 @@
 
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
 Risk Minimizers", NeurIPS 2021, §5.3 and Appendix 3. The paper fits and evaluates on all
-environments at once (`pooled` here). Here each regression is also fitted on all environments but
-one and tested on the one left out; the best measure or pair of measures is selected on the fitted
-environments only, so nothing leaks from the one left out.
+environments at once (`pooled` here). Here, each regression is also fitted on all environments
+except one and tested on that environment. The best measure or pair of measures is selected on the
+fitted environments only, so the test environment does not influence the selection.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_
 from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.rank_correlation import measure_matrix, select_out_of_distribution
 
-# Measures with values for fewer than this share of the evaluations are dropped: only complete
-# evaluations are used, so a sparse measure would cost too many of them.
+# A measure that has values for fewer than this share of the evaluations is dropped. Only
+# evaluations with values of all measures are used, so such a measure would exclude too many of
+# them.
 MIN_ANSWERED_SHARE = 0.5
-# Subsets of measures: the best one, the best two, all.
+# Subsets of measures: the best measure, the best two measures, and all measures.
 BEST_ONE, BEST_TWO, ALL_MEASURES = "one", "two", "all"
 FitStatistic = Literal["r2", "spearman", "mae"]
 FIT_STATISTICS: tuple[FitStatistic, ...] = ("r2", "spearman", "mae")
@@ -35,11 +36,12 @@ FIT_STATISTICS: tuple[FitStatistic, ...] = ("r2", "spearman", "mae")
 
 @dataclass(frozen=True)
 class RegressionTrial:
-    """Regression fitted on some environments, with its scores on the tested ones.
+    """One regression with its scores.
 
-    `environment` is the one left out, None if all were fitted and tested. `weights` refer to
-    standardized measures. `fitted` and `n` are the numbers of fitted and tested evaluations; `mae`
-    is in percentage points.
+    `environment` is the environment that was left out of the fit and used for the test; None if
+    the regression was fitted and tested on all environments. `weights` refer to standardized
+    measures. `fitted` is the number of evaluations in the fit, `n` the number of evaluations in the
+    test. `mae` is in percentage points.
     """
 
     environment: str | None
@@ -57,7 +59,10 @@ class RegressionTrial:
 
 @dataclass(frozen=True)
 class LeaveOneOutRegression:
-    """Regression on one subset of measures, tested on each environment and on all pooled."""
+    """Regressions on one subset of measures.
+
+    There is one regression per environment left out, and one on all environments pooled.
+    """
 
     subset: str
     environments: tuple[RegressionTrial, ...]
@@ -83,8 +88,9 @@ class LeaveOneOutRegression:
 class JointRegression:
     """Regressions on the best measure, the best two and all measures.
 
-    `n_evaluations` evaluations have a value of every measure, `n_incomplete` do not; `left_out`
-    gives the reason why a measure was dropped.
+    `n_evaluations` is the number of evaluations that have a value of every measure, and
+    `n_incomplete` the number of those that do not. `left_out` maps each dropped measure to the
+    reason.
     """
 
     measures: tuple[str, ...]
@@ -108,7 +114,7 @@ class JointRegression:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per regression and environment; None is all environments pooled."""
+        """Return one row per regression; the environment is None for all environments pooled."""
         return [
             {"taken": regression.subset, **trial.to_dict()}
             for regression in self.regressions.values()
@@ -154,8 +160,9 @@ def fit_joint_regressions(
 ) -> JointRegression:
     """Regress target error on one, two and all measures, leaving one environment out at a time.
 
-    An environment is a test domain; only evaluations on domains that the model was not trained on
-    are used. To score a fixed pair of measures, pass it as `measures` and read ``"all"``.
+    An environment is a test domain. Only evaluations on domains that the model was not trained on
+    are used. To score one particular pair of measures, pass the pair as `measures` and use the
+    regression ``"all"``.
 
     Parameters
     ----------
@@ -167,8 +174,8 @@ def fit_joint_regressions(
     Returns
     -------
     JointRegression
-        Regressions ``"one"``, ``"two"`` (from three measures on) and ``"all"``, each with R²,
-        Spearman's ρ and mean absolute error per environment left out.
+        Regressions ``"one"``, ``"two"`` (if there are at least three measures) and ``"all"``, each
+        with R², Spearman's ρ and mean absolute error on every environment left out.
 
     Raises
     ------
@@ -205,7 +212,7 @@ def fit_joint_regressions(
 def _drop_sparse_measures(
     table: EvaluationTable, measures: Sequence[str] | None
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the measures with enough values, and the reason why others are dropped."""
+    """Return the measures with enough values, and the reason for each dropped measure."""
     requested = select_measures(list(table.measures), measures)
     counts = {name: int(np.isfinite(table.measures[name]).sum()) for name in requested}
     reasons = {

@@ -1,21 +1,24 @@
-"""Kendall's τ of a measure with accuracy, in the five groupings of Ng et al.
+"""Five statistics that average Kendall's τ of a measure with accuracy over groups (Ng et al.).
 
 "Predicting Out-of-Domain Generalization with Neighborhood Invariance", 2023, §4.3 and B.2.
 
-| statistic | compared | group |
+The statistics differ in what τ compares, and in the columns that define a group:
+
+| statistic | compared | a group has the same |
 | --- | --- | --- |
 | ID τ | models of one training set, on a domain of it | architecture, training set, test domain |
-| Macro τ | models of one training set, on another domain | architecture, training set, test domain |
+| Macro τ | models of one training set, on other domains | architecture, training set, test domain |
 | Micro τ | all models not trained on the test domain | architecture, test domain |
 | Arch τ | models of all architectures not trained on the test domain | test domain |
 | Cross-domain τ | the domains that one model was not trained on | model |
 
-The paper's sets F_i hold one architecture: its tables list CNN and RoBERTa separately, and
-"averaged across all architectures" (Table 2b) is the mean over the groups of all architectures: the
-four ID τ of Table 25 have the mean and standard deviation of Tables 2b and 28b.
+In the paper, the models of a set F_i have the same architecture, because its tables list CNN and
+RoBERTa separately. "Averaged across all architectures" (Table 2b) means the average over the groups
+of all architectures, because the four ID τ of Table 25 have the mean and the standard deviation
+given in Tables 2b and 28b.
 
-Every group of the table is listed; a group with fewer than two values, or with a constant measure
-or accuracy, has no τ but a reason.
+The result contains every group of the table. A group with fewer than two values, or in which the
+measure or the accuracy is constant, has a reason instead of a τ.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from oodometer.studies.analysis.grouped_scores import GroupedScores, RowGroups
 
 @dataclass(frozen=True)
 class TauStatistic:
-    """One statistic of the family: the columns that define its groups, ID or OOD rows."""
+    """Name of a τ statistic, the columns that define its groups, and whether it uses ID rows."""
 
     name: str
     key_columns: tuple[str, ...]
@@ -51,14 +54,14 @@ TAU_STATISTICS = (
 
 
 def kendall_scores(table: EvaluationTable) -> tuple[GroupedScores, ...]:
-    """Return every τ statistic of every measure in every group.
+    """Return the τ of every measure in every group, for each of the five statistics.
 
     >>> table = EvaluationTable.read({"model": ["k", "l", "m"], "trained_on": ["a"] * 3,
     ...     "tested_on": ["b"] * 3, "accuracy": [0.7, 0.8, 0.9], "ni": [1, 3, 2]})
     >>> [(scores.statistic, scores.values.round(3).tolist()) for scores in kendall_scores(table)][1]
     ('macro_tau', [[0.333]])
     """
-    # Ranks are computed once over all rows: they order the rows of a group as the values do.
+    # Ranks are computed once over all rows. Within a group, they have the same order as the values.
     accuracy = dense_ranks(table.accuracy)
     measures = {name: dense_ranks(values) for name, values in table.measures.items()}
     return tuple(_score_tau(statistic, table, accuracy, measures) for statistic in TAU_STATISTICS)
@@ -84,7 +87,7 @@ def _score_tau(
 
 
 def _missing_reasons(counts: ConcordanceCounts) -> Ints:
-    """Return the first reason that applies why a group has no τ."""
+    """Return, for each group, the first reason that applies why it has no τ."""
     return np.select(
         [counts.n < 2, counts.tied_y == counts.n_pairs, counts.tied_x == counts.n_pairs],
         [

@@ -1,17 +1,19 @@
 """Accuracy predicted from a measure by a line: R2 and MAE (Ng et al. 2023, §4.3).
 
-For models of architecture A trained on i and tested on o, the line a·μ + b is fitted by least
-squares to other models tested on o; `r2` = 1 − SS_res/SS_tot (which can be negative) and `mae` (in
-points) are those of its predictions. Models trained on o are never used for the fit. The models to
-fit are the first of these sets with at least two models:
+A group consists of the models of architecture A that were trained on the domains i and are tested
+on the domain o. For each group, the line a·μ + b, with μ the value of the measure, is fitted by
+least squares to other models tested on o. `r2` = 1 − SS_res/SS_tot (which can be negative) and
+`mae` (in points) score the accuracies that the line predicts for the group. Models trained on o are
+never used for the fit. The line is fitted to the first of these sets that has at least two models:
 
-1. "other training domains": those of A trained on none of the domains of i;
-2. "other architectures": those of all other architectures;
-3. "leave one model out": all others of the group, separately for each model.
+1. "other training domains": models of A that were trained on none of the domains i;
+2. "other architectures": models of all other architectures;
+3. "leave one model out": the line for each model of the group is fitted to its other models.
 
-The choice depends only on the models in the table, so it is the same for all measures. `r2_pearson`
-is the squared correlation of measure and accuracy in the group, equal to that of the predictions of
-any line. `raw_r2` and `raw_mae` score a direct estimate of accuracy without a fit.
+The choice of the set depends only on the models in the table, so it is the same for all measures.
+`r2_pearson` is the squared correlation of measure and accuracy in the group; the predictions of any
+line have the same squared correlation. `raw_r2` and `raw_mae` score measures that are estimates of
+accuracy, without a fit.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ FITTED_STATISTICS, RAW_STATISTICS = ("r2", "r2_pearson", "mae"), ("raw_r2", "raw
 
 
 class LineFitValues(NamedTuple):
-    """Values per measure (first axis), and the reason why a measure has none."""
+    """Values per measure (first axis), and the reason if a measure has no value."""
 
     values: Floats
     reasons: Ints
@@ -52,7 +54,7 @@ class LineFitGroup:
 def line_fit_scores(
     table: EvaluationTable, *, methods: Sequence[str] = ()
 ) -> tuple[GroupedScores, ...]:
-    """Return R2, r2_pearson and MAE per measure and group, and raw R2 and MAE of `methods`.
+    """Return R2, r2_pearson and MAE per measure and group, and also raw R2 and MAE of `methods`.
 
     >>> table = EvaluationTable.read({"model": ["k", "l", "m", "n"], "trained_on": ["a"] * 4,
     ...     "tested_on": ["b"] * 4, "accuracy": [0.6, 0.7, 0.8, 0.9], "ni": [1, 2, 3, 4]})
@@ -114,7 +116,10 @@ def _predict_groups(table: EvaluationTable, groups: RowGroups) -> Iterator[LineF
 
 
 class CenteredPairs(NamedTuple):
-    """Deviations of x and y from their means, 0 where x is missing; x is scaled by `unit`."""
+    """Deviations of x and y from their means; 0 where x is missing.
+
+    The deviations of x are divided by `unit`.
+    """
 
     n: Ints
     x: Floats
@@ -125,7 +130,7 @@ class CenteredPairs(NamedTuple):
 
 
 def _center(x: Floats, y: Floats) -> CenteredPairs:
-    """Center x and y; the unit, the largest deviation of x, is 0 if x is constant."""
+    """Center x and y, and divide x by its largest deviation; this unit is 0 if x is constant."""
     known = ~np.isnan(x)
     n = known.sum(axis=1)
     share = 1.0 / np.maximum(n, 1)[:, None]
@@ -133,8 +138,8 @@ def _center(x: Floats, y: Floats) -> CenteredPairs:
     mean_y = np.where(known, y, 0.0).sum(axis=1, keepdims=True) * share
     centered_x = np.where(known, x - mean_x, 0.0)
     centered_y = np.where(known, y - mean_y, 0.0)
-    # The mean of equal numbers may be off by rounding, so test for constant x separately. Without
-    # the unit, squares may overflow.
+    # The computed mean of equal numbers may differ from them by a rounding error, so constant x is
+    # detected separately. Without division by the unit, squares may overflow.
     largest = np.abs(centered_x).max(axis=1, initial=0.0)
     unit = np.where(_is_constant(x, known), 0.0, largest)[:, None]
     scaled_x = np.divide(centered_x, unit, out=np.zeros_like(centered_x), where=unit > 0)
@@ -148,7 +153,7 @@ def _is_constant(values: Floats, known: Bools) -> Bools:
 
 
 def _predict_from_pool(x: Floats, pool_x: Floats, pool_y: Floats) -> LineFitValues:
-    """Predict at x by the least-squares line through the pool."""
+    """Predict accuracies at x by the least-squares line through `pool_x` and `pool_y`."""
     pool = _center(pool_x, pool_y)
     flat = pool.unit[:, 0] == 0
     square = np.where(flat, 1.0, (pool.x**2).sum(axis=1))
@@ -163,7 +168,7 @@ def _predict_from_pool(x: Floats, pool_x: Floats, pool_y: Floats) -> LineFitValu
 
 
 def _predict_leave_one_out(x: Floats, y: Floats) -> LineFitValues:
-    """Predict at each x by the line through all others, from centered sums minus one row."""
+    """Predict accuracies at each x by the least-squares line through all other points."""
     centered = _center(x, y)
     enough = centered.n > 2
     n = np.where(enough, centered.n, 2)[:, None]
@@ -183,7 +188,7 @@ def _predict_leave_one_out(x: Floats, y: Floats) -> LineFitValues:
 
 
 def _is_flat_without_one(x: Floats, n: Ints) -> Bools:
-    """Return whether all values, or all but one, are equal."""
+    """Return whether all n values, or all but one of them, are equal."""
     if x.shape[1] < 3:
         return np.ones(len(x), dtype=np.bool_)
     ordered = np.sort(x, axis=1)  # NaN comes last
@@ -194,7 +199,7 @@ def _is_flat_without_one(x: Floats, n: Ints) -> Bools:
 
 
 def _group_statistics(group: LineFitGroup, raw: Bools) -> dict[str, LineFitValues]:
-    """Return all statistics of a group, raw ones under the mask, each with the first reason."""
+    """Return all statistics of a group; raw statistics only for the measures selected by `raw`."""
     known = ~np.isnan(group.x)
     centered = _center(group.x, group.y)
     too_few = centered.n < 2

@@ -1,7 +1,8 @@
 """Signal-to-noise ratio of a measure: |mean| / standard deviation over replicates.
 
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
-Risk Minimizers", NeurIPS 2021, §2. The mean ratio over models is reported.
+Risk Minimizers", NeurIPS 2021, §2. The ratio is computed for each set of replicates, and its mean
+over these sets is reported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from oodometer.studies.analysis.evaluation_table import (
 )
 from oodometer.studies.analysis.grouped_scores import MeanStd
 
-# Columns that identify replicates; the first one present is used.
+# Columns that identify replicates. The first of these columns that the table has is used.
 REPLICATE_ID_COLUMNS = ("replicate", "seed")
 
 
@@ -29,9 +30,10 @@ def signal_to_noise(
 ) -> dict[str, MeanStd]:
     """Return the signal-to-noise ratio of each measure over replicates.
 
-    Evaluations are replicates of each other if they differ in the column `replicate` (or `seed` if
-    there is none) and agree in architecture, training and test domains, and every column
-    `recipe.…` except those of seeds. The ratio of a set of replicates is ``|mean| / sd``.
+    Evaluations are replicates of each other if they differ in the column `replicate`, or in `seed`
+    if the table has no column `replicate`. They must agree in architecture, in training and test
+    domains, and in every column `recipe.…` that is not a seed. The ratio of a set of replicates is
+    ``|mean| / sd``.
 
     Parameters
     ----------
@@ -67,14 +69,15 @@ def signal_to_noise(
 
 
 def _ratios(values: Floats, sizes: Ints) -> Iterator[float | str]:
-    """Yield |mean| / sd of each group of consecutive values, or why it is undefined."""
+    """Yield |mean| / sd of each group of consecutive values, or the reason why it is undefined."""
     starts = np.cumsum(sizes) - sizes
     known = np.isfinite(values)
     n = np.add.reduceat(known.astype(np.int64), starts)
     mean = np.add.reduceat(np.where(known, values, 0.0), starts) / np.maximum(n, 1)
     deviation = np.where(known, values - np.repeat(mean, sizes), 0.0)
     sd = np.sqrt(np.add.reduceat(deviation * deviation, starts) / np.maximum(n - 1, 1))
-    # The mean of equal values may be off by rounding: their deviation is exactly 0.
+    # The standard deviation of equal values is exactly 0, but their computed mean may differ from
+    # them by a rounding error.
     low = np.minimum.reduceat(np.where(known, values, np.inf), starts)
     high = np.maximum.reduceat(np.where(known, values, -np.inf), starts)
     varies = (high > low) & (sd > 0)

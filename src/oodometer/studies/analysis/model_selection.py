@@ -1,9 +1,9 @@
 """Model selection by a measure: top-1 regret, and win probabilities between models.
 
-The top-1 regret of a measure on a test domain is the accuracy of the best model that was not
-trained on it, minus that of the model that the measure ranks first. Baselines are a random choice
-and the model with the best accuracy on its own training domains. Win probabilities compare models
-by values per example (paired bootstrap).
+The models that compete on a test domain are those that were not trained on it. The top-1 regret of
+a measure is the accuracy of the best of these models minus the accuracy of the model that the
+measure ranks first. Baselines are a random choice and the model with the best accuracy on its own
+training domains. Win probabilities compare models by values per example (paired bootstrap).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ DEFAULT_REPLICATES = 1000
 class ModelChoice:
     """Model selected on one test domain by one criterion.
 
-    `regret` is a fraction, None with a `reason` if there is no choice. If several models tie for
-    first place, the regret is their mean, and `models` lists them unless all models tie. `rho` is
-    Spearman's correlation of the criterion with accuracy.
+    `regret` is a fraction; it is None, and `reason` is set, if no model can be selected. If several
+    models tie for first place, `regret` is the mean of their regrets, and `models` lists them
+    unless all models tie. `rho` is Spearman's correlation of the criterion with accuracy.
     """
 
     by: str
@@ -60,7 +60,7 @@ class SelectionRegret:
 
     @property
     def regret(self) -> MeanStd:
-        """Mean regret over domains; domains without a choice are counted."""
+        """Mean regret over domains, and the number of domains without a selected model."""
         return MeanStd.from_values(
             choice.reason if choice.regret is None else choice.regret for choice in self.choices
         )
@@ -90,10 +90,11 @@ def evaluate_selection(
 ) -> dict[str, SelectionRegret]:
     """Return the regret of selecting by each measure, at random, and by source accuracy.
 
-    The largest value is selected, or the smallest for a measure whose sign in `signs` says that it
-    increases with the error (`rank_correlation.measure_directions`; determine signs on other
-    models). A measure selects among the models that it has a value for, and is compared with the
-    best of all models.
+    The model with the largest value is selected. If the sign of a measure in `signs` is +1, the
+    measure increases with the error, and the model with the smallest value is selected
+    (`rank_correlation.measure_directions` determines signs; use it on other models than these). A
+    measure selects among the models that have a value of it. The selected model is compared with
+    the best of all models.
 
     >>> table = EvaluationTable.read({"model": ["l", "m", "n"], "trained_on": ["a"] * 3,
     ...     "tested_on": ["b"] * 3, "accuracy": [0.5, 0.75, 1.0], "ni": [0.9, 0.9, 0.8]})
@@ -121,7 +122,7 @@ def evaluate_selection(
 
 
 def _source_accuracy(table: EvaluationTable) -> Floats:
-    """Return the mean accuracy of each model on its training domains; NaN without any."""
+    """Return the mean accuracy of each model on its training domains; NaN if it has none."""
     rows = table.in_distribution & np.isfinite(table.accuracy)
     count = np.bincount(table.model[rows], minlength=len(table.models))
     total = np.bincount(table.model[rows], table.accuracy[rows], minlength=len(table.models))
@@ -159,7 +160,7 @@ def _choose_model(
 
 @dataclass(frozen=True, eq=False)
 class WinProbabilities:
-    """Probabilities that the model of a row is better than that of a column."""
+    """Matrix of probabilities that the model of a row is better than the model of a column."""
 
     models: tuple[str, ...]
     values: Floats
@@ -175,10 +176,10 @@ def win_probabilities(
 ) -> WinProbabilities:
     """Return the probability that one model is better than another (paired bootstrap).
 
-    `values` holds one value per example and model: whether the prediction was correct, or any
-    measure that is a mean over examples, larger being better. Examples are resampled with
-    replacement, the same for all models; the probability is the share of replicates in which one
-    mean is above the other, and ties count half.
+    `values` maps each model to one value per example, such as 1 for a correct prediction and 0 for
+    a wrong one; larger values are better. Examples are resampled with replacement, and every
+    replicate has the same examples for all models. The probability is the share of replicates in
+    which the mean of one model is above the mean of the other; ties count half.
 
     >>> win_probabilities({"m": [1, 1, 1], "n": [0, 0, 0]}).values
     array([[0.5, 1. ], [0. , 0.5]])

@@ -1,9 +1,9 @@
 """Spearman's rank correlation of a measure with target error, per environment and pooled.
 
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
-Risk Minimizers", NeurIPS 2021. An environment is a test domain; its models are those that were not
+Risk Minimizers", NeurIPS 2021. An environment is a test domain with the models that were not
 trained on it. The sign of a measure is determined once, on some of the models, and applied to the
-others.
+remaining models.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from oodometer.studies.analysis.correlation_matrix import (
 from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_measures
 from oodometer.studies.analysis.grouped_scores import MeanStd
 
-# Ranks are multiples of 1/2, so a correlation this small is 0 up to rounding and has no sign.
+# Ranks are multiples of 1/2. A correlation smaller than this is therefore a rounding error of 0 and
+# has no sign.
 ZERO_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class MeasureSign:
-    """Sign of a measure: +1 if it increases with the error, −1 if it decreases."""
+    """Sign of a measure: +1 if the measure increases with the error, −1 if it decreases."""
 
     value: int
     correlation: float
@@ -66,7 +67,7 @@ def canonical_sign(values: npt.ArrayLike, errors: npt.ArrayLike) -> MeasureSign:
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Spearman's ρ of a measure with the error over n models, or the reason why it is undefined."""
+    """Spearman's ρ of a measure with the error over `n` models, or why it is undefined."""
 
     value: float | None
     n: int
@@ -78,7 +79,7 @@ class RankCorrelation:
 
 @dataclass(frozen=True)
 class ErrorRankCorrelations:
-    """Rank correlations of one measure with the error: per environment, and pooled (`joint`)."""
+    """Rank correlations of one measure with the error, per environment and pooled (`joint`)."""
 
     measure: str
     environments: Mapping[str, RankCorrelation]
@@ -86,14 +87,14 @@ class ErrorRankCorrelations:
 
     @property
     def mean(self) -> MeanStd:
-        """Mean over environments; those without a value are counted."""
+        """Mean over environments, and the number of environments without a correlation."""
         return MeanStd.from_values(
             correlation.reason if correlation.value is None else correlation.value
             for correlation in self.environments.values()
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a flat row for all environments pooled, named None, and one per environment."""
+        """Return one row for all environments pooled, named None, and one per environment."""
         return [
             {"measure": self.measure, "environment": name, **correlation.to_dict()}
             for name, correlation in [(None, self.joint), *self.environments.items()]
@@ -125,8 +126,8 @@ def correlate_with_error(
     Returns
     -------
     dict of str to ErrorRankCorrelations
-        Correlations per environment (`environments`), over all evaluations (`joint`) and their
-        mean over environments (`mean`), by measure.
+        By measure: the correlation in each environment (`environments`), the correlation over all
+        evaluations pooled (`joint`), and the mean over environments (`mean`).
 
     Raises
     ------
@@ -170,7 +171,7 @@ def select_out_of_distribution(table: EvaluationTable) -> EvaluationTable:
 
 
 def measure_matrix(table: EvaluationTable, measures: Sequence[str]) -> Floats:
-    """Return the values of some measures, (evaluations, measures)."""
+    """Return the values of some measures as an array of shape (evaluations, measures)."""
     return np.stack([table.measures[name] for name in measures], axis=1)
 
 
@@ -186,14 +187,14 @@ def _error_correlations(table: EvaluationTable, measures: Sequence[str]) -> list
 
 
 def _missing_reason(values: Floats) -> str:
-    """Return why the rank correlation of some values with the errors is undefined."""
+    """Return why the rank correlation of these values with the errors is undefined."""
     if len(values) < MIN_CORRELATION_ROWS:
         return f"fewer than {MIN_CORRELATION_ROWS} models have a value"
     return f"{'the measure' if np.ptp(values) == 0 else 'the error'} is the same for all models"
 
 
 def measure_directions(table: EvaluationTable) -> tuple[dict[str, MeasureSign], dict[str, str]]:
-    """Return the canonical sign of each measure over all environments, and why some have none.
+    """Return the sign of each measure over all environments, and reasons for those without one.
 
     >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"],
     ...     "tested_on": ["b", "b"], "accuracy": [0.9, 0.7], "ni": [0.8, 0.6], "flat": [1, 1]})
@@ -213,7 +214,7 @@ def measure_directions(table: EvaluationTable) -> tuple[dict[str, MeasureSign], 
 
 
 def apply_signs(table: EvaluationTable, signs: Mapping[str, MeasureSign]) -> EvaluationTable:
-    """Multiply each measure by its sign, so that all increase with the error.
+    """Multiply each measure by its sign, so that all measures increase with the error.
 
     Measures without a sign are left out.
     """

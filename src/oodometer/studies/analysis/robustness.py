@@ -1,9 +1,10 @@
-"""Test sets against a reference: correlations, patterns, effective robustness (Taori et al., 2020).
+"""Compare accuracies on test sets with those on a reference test set (Taori et al., NeurIPS 2020).
 
-Models lie near a line of accuracy on a shifted test set against accuracy on the reference; the
-distance above this line is the effective robustness of a model (Taori et al., NeurIPS 2020). The
-relation is often closer to linear on a logit or probit scale; effective robustness is a difference
-of accuracies on every scale.
+If the accuracy of models on a shifted test set is plotted against their accuracy on the reference,
+the models lie near a line. The effective robustness of a model is its accuracy on the shifted test
+set minus the accuracy that the line predicts. The relation is often closer to linear on a logit or
+probit scale. On such a scale too, effective robustness is a difference of accuracies, because the
+prediction is transformed back.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ AccuracyScale = Literal["plain", "logit", "probit"]
 
 @dataclass(frozen=True)
 class RobustnessFit:
-    """Line of a test set against the reference on a scale, and its residuals.
+    """Line that predicts the accuracy on a test set from that on the reference, on some scale.
 
-    `models` is the number of fitted models: on logit and probit scales those without accuracies of
-    0 and 1. `residual_sd` is the standard deviation of effective robustness; `most_robust` is the
-    model with the highest, `most`.
+    `models` is the number of fitted models; on logit and probit scales, models with an accuracy of
+    0 or 1 are not fitted. `residual_sd` is the standard deviation of effective robustness. `most`
+    is the highest effective robustness, and `most_robust` is the model that has it.
     """
 
     models: int
@@ -57,7 +58,7 @@ class RobustnessFit:
 class ReferenceComparison:
     """Comparison of one test set with the reference, over the models that have both accuracies.
 
-    `fit` is None if fewer than three of the accuracies on the reference differ.
+    `fit` is None if there are fewer than three different accuracies on the reference.
     """
 
     name: str
@@ -75,7 +76,10 @@ class ReferenceComparison:
 def compare_with_reference(
     wide: AccuracyMatrix, reference: str, *, scale: AccuracyScale = "plain"
 ) -> tuple[ReferenceComparison, ...]:
-    """Compare every other test set with a reference; Pearson's r and the line are on the scale."""
+    """Compare every other test set with a reference.
+
+    Pearson's r and the line are computed on the given scale.
+    """
     _check_scale(scale)
     column = wide.column_index(reference)
     others = [j for j in range(len(wide.test_sets)) if j != column]
@@ -111,7 +115,7 @@ def compare_with_reference(
 def effective_robustness(
     wide: AccuracyMatrix, reference: str, *, scale: AccuracyScale = "plain"
 ) -> Floats:
-    """Return accuracy minus the prediction of the line, (models, test sets); NaN if undefined.
+    """Return accuracy minus the line's prediction, shape (models, test sets); NaN if undefined.
 
     >>> wide = AccuracyMatrix.read(
     ...     {"model": ["a", "b", "c"], "val": [0.25, 0.5, 0.75], "new": [0.0, 0.75, 0.0]})
@@ -144,10 +148,12 @@ def correlate_groups(
     groups: Mapping[str, str] | None = None,
     kind: CorrelationKind = "spearman",
 ) -> AveragedCorrelationMatrix:
-    """Correlate groups of test sets: the mean over all pairs of different sets of two groups.
+    """Correlate groups of test sets with each other.
 
-    `groups` maps test sets to groups; by default, sets with the same text before the first dot
-    (imagenet-c.fog.1, imagenet-c.fog.2) form a group. A group of one set has 1 with itself.
+    The correlation of two groups is the mean over all pairs of different test sets, one from each
+    group. `groups` maps test sets to groups. By default, test sets with the same text before the
+    first dot (imagenet-c.fog.1, imagenet-c.fog.2) form a group. The correlation of a group of one
+    test set with itself is 1.
     """
     names = shared_prefixes(wide.test_sets) if groups is None else groups
     for name in names:
@@ -163,7 +169,7 @@ def correlate_groups(
 
 
 def shared_prefixes(test_sets: tuple[str, ...]) -> dict[str, str]:
-    """Return the text before the first dot for the test sets that share it with another.
+    """Map each test set to its text before the first dot, if another test set has the same text.
 
     >>> shared_prefixes(("c.fog.1", "c.fog.2", "v2-0.7"))
     {'c.fog.1': 'c', 'c.fog.2': 'c'}
@@ -177,7 +183,7 @@ def shared_prefixes(test_sets: tuple[str, ...]) -> dict[str, str]:
 
 
 def to_scale(accuracy: Floats, scale: AccuracyScale) -> Floats:
-    """Transform accuracies to a scale; NaN for 0 and 1, which have no logit or probit.
+    """Transform accuracies to a scale; 0 and 1 have no logit or probit and become NaN.
 
     >>> to_scale(np.array([0.5, 1.0]), "logit").tolist()
     [0.0, nan]

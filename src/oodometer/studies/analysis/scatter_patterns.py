@@ -1,19 +1,22 @@
-"""Pattern of a scatter of ID against OOD accuracy (Wenzel et al., NeurIPS 2022, Appendix D).
+"""Pattern of a scatter plot of OOD against ID accuracy (Wenzel et al., NeurIPS 2022, Appendix D).
 
-The paper distinguishes four patterns by eye; here the first rule that fits decides:
+The paper distinguishes four patterns by eye. Here, the first of these rules that applies determines
+the pattern:
 
-1. no pattern: fewer than 9 models;
-2. horizontal line (no generalization): OOD accuracies spread by less than a point, and ID ones by
-   at least a point and four times as much, whatever the correlation;
-3. functional relationship: the rank correlation is at least 0.7 or at most −0.7;
-4. no pattern: both spread by less than a point;
-5. vertical line (underspecified): OOD spreads at least four times as much as ID;
-6. horizontal line: ID spreads at least four times as much as OOD;
-7. point cloud.
+1. There is no pattern if there are fewer than 9 models.
+2. The pattern is a horizontal line (no generalization) if the spread of OOD accuracies is less than
+   a point, and the spread of ID accuracies is at least a point and at least four times as large.
+   This holds for any correlation.
+3. The pattern is a functional relationship if the rank correlation is at least 0.7 or at most −0.7.
+4. There is no pattern if both spreads are less than a point.
+5. The pattern is a vertical line (underspecified) if the OOD spread is at least four times the ID
+   spread.
+6. The pattern is a horizontal line if the ID spread is at least four times the OOD spread.
+7. Otherwise, the pattern is a point cloud.
 
 The spread is the standard deviation of a normal distribution with the same quartiles, so a few
-models that failed to train do not turn a point into a line. If the number of test rows is known,
-sampling variance is subtracted.
+models that failed to train hardly change it. If the number of test rows is known, the sampling
+variance is subtracted.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from oodometer.studies.analysis.correlation_matrix import correlation
 PatternName = Literal["functional", "vertical", "horizontal", "cloud"]
 # With 9 models, a rank correlation of 0.7 is significant (two-sided, 5%).
 MIN_MODELS = 9
-# At a correlation of 0.7, ranks share half of their variance.
+# At a correlation of 0.7, the ranks on one domain explain half of the variance on the other.
 MIN_STRONG_CORRELATION = 0.7
-# One percentage point: the standard error of an accuracy of 0.9 on 900 rows.
+# One percentage point, which is the standard error of an accuracy of 0.9 on 900 rows.
 MIN_SPREAD = 0.01
-# Length to width: a line that deviates by less than 14° from an axis.
+# Ratio of the larger to the smaller spread. At this ratio, a line deviates by 14° from an axis.
 MIN_ASPECT_RATIO = 4.0
 # Distance between the quartiles of a standard normal distribution.
 NORMAL_INTERQUARTILE_RANGE = 1.3489795003921634
@@ -45,10 +48,10 @@ NORMAL_INTERQUARTILE_RANGE = 1.3489795003921634
 
 @dataclass(frozen=True)
 class ScatterPattern:
-    """Pattern of a scatter with the values that decided it.
+    """Pattern of a scatter plot, with the values that determined it.
 
-    `name` is None if there is no pattern; `reason` gives the rule that decided. Spreads are
-    fractions, without sampling variance.
+    `name` is None if there is no pattern; `reason` states why this pattern was chosen. Spreads are
+    fractions, and the sampling variance is subtracted from them.
     """
 
     name: PatternName | None
@@ -69,9 +72,9 @@ def pattern_from_accuracies(
     id_rows: npt.ArrayLike | None = None,
     ood_rows: npt.ArrayLike | None = None,
 ) -> ScatterPattern:
-    """Return the pattern of accuracies on two domains, one value per model, NaN if unknown.
+    """Return the pattern of ID and OOD accuracies, given as one value per model; NaN if unknown.
 
-    `id_rows` and `ood_rows` are the numbers of test rows: one number, or one per model.
+    `id_rows` and `ood_rows` are numbers of test rows, either one number or one number per model.
 
     >>> equal, different = np.full(10, 0.95), np.linspace(0.3, 0.7, 10)
     >>> pattern_from_accuracies(equal, different).name
@@ -98,7 +101,7 @@ def pattern_from_accuracies(
 def classify_pattern(
     x: Floats, y: Floats, x_variance: Floats, y_variance: Floats
 ) -> ScatterPattern:
-    """Return the pattern of accuracies with given sampling variances, NaN if unknown."""
+    """Return the pattern of accuracies, given their sampling variances (NaN if unknown)."""
     both = ~(np.isnan(x) | np.isnan(y))
     models = int(both.sum())
     if not models:
@@ -138,7 +141,7 @@ def _apply_rules(
 
 
 def robust_spread(values: Floats, sampling_variance: Floats) -> float:
-    """Return the standard deviation implied by the quartiles, without the sampling variance.
+    """Return the standard deviation implied by the quartiles, less the sampling variance.
 
     >>> round(robust_spread(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.full(5, np.nan)), 4)
     1.4826

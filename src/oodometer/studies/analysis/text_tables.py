@@ -20,7 +20,7 @@ LOWER_IS_BETTER = ("mae", "raw_mae")
 # Statistics in percentage points.
 STATISTICS_IN_POINTS = ("mae", "raw_mae")
 MISSING_CELL = "–"
-# Characters with a special meaning in LaTeX, or without a glyph in its usual fonts.
+# Replacements of characters that have a special meaning in LaTeX or no glyph in its usual fonts.
 _LATEX_ESCAPES = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "τ": r"$\tau$", "ρ": r"$\rho$", "±": r"$\pm$", "−": "$-$", "–": "--",
@@ -30,14 +30,14 @@ _LATEX_ESCAPES = {
 
 @dataclass(frozen=True)
 class TextTable:
-    """Table of text; `best_cells` are the (row, column) of the best cell of each column."""
+    """Table of text; `best_cells` holds the position (row, column) of each column's best cell."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     best_cells: frozenset[tuple[int, int]] = frozenset()
 
     def to_text(self, table_format: str) -> str:
-        """Return the table in one of the formats.
+        """Return the table as Markdown, LaTeX or CSV.
 
         >>> print(TextTable(("measure", "τ"), (("ni_x", "0.70"),), frozenset({(0, 1)})).to_text("markdown"))
         | measure | τ        |
@@ -60,8 +60,9 @@ def comparison_table(
 ) -> TextTable:
     """Return a table with one row per measure and one column per statistic.
 
-    Cells are means over groups, with standard deviations if `show_sd`. Columns without any value,
-    and those that repeat another, are left out. The best cell is marked if measures differ.
+    Cells are means over groups, with standard deviations if `show_sd` is true. Columns without any
+    value, and columns that are equal to another column, are left out. The best cell of a column is
+    marked unless all measures have the same value.
     """
     available = {statistic for _, statistic, kind in comparison.summaries if kind == architecture}
     measures = list(comparison.table.measures)
@@ -104,7 +105,8 @@ def format_cell(mean: float | None, sd: float | None, digits: int) -> str:
     """
     if mean is None:
         return MISSING_CELL
-    # R2 is huge where the values hardly differ: decimals would only take space.
+    # R2 is very large (and negative) if the true values hardly differ. Decimals would then only
+    # take space.
     text = f"{mean:.0f}" if abs(mean) >= 1000 else f"{mean:.{digits}f}"
     deviation = "" if sd is None or abs(mean) >= 1000 else f" ± {sd:.{digits}f}"
     return text + deviation
@@ -144,7 +146,7 @@ def _latex(table: TextTable) -> str:
 
 
 def _csv(table: TextTable) -> str:
-    """Return CSV without marks, for other programs."""
+    """Return the table as CSV for other programs; the best cells are not marked."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.header)

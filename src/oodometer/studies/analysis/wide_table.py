@@ -1,9 +1,10 @@
-"""Matrix of accuracies, one row per model and one column per test set, as result pages publish it.
+"""Table of accuracies with one row per model and one column per test set.
 
-The table has the column `model` and one numeric column per test set, in percent or as fractions,
-empty where a model was not tested. Text columns, and numeric columns with all values above 100 (an
-image size, for example), are not test sets: they are ignored, except to tell apart rows of models
-with the same name.
+Leaderboards are often published in this form. The table has a column `model` and one numeric column
+per test set. Accuracies are in percent or fractions; a cell is empty if the model was not tested.
+Text columns, and numeric columns in which all values are above 100 (an image size, for example),
+are not test sets. They are ignored, unless several rows have the same model name: the values of
+these columns are then added to the name.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from oodometer.studies.analysis.evaluation_table import (
 
 AccuracyUnit = Literal["percent", "fraction"]
 MODEL_COLUMN = "model"
-# No accuracy is above this, in either unit.
+# No accuracy exceeds this value, neither in percent nor as a fraction.
 MAX_PERCENT = 100.0
 
 
@@ -52,7 +53,7 @@ class AccuracyMatrix:
     other_columns: tuple[str, ...] = ()
 
     def column_index(self, name: str) -> int:
-        """Return the column of a test set, or raise with the closest name."""
+        """Return the index of a test set's column; if it is unknown, raise and name the closest."""
         if name not in self.test_sets:
             raise UnknownName("test set", name, self.test_sets)
         return self.test_sets.index(name)
@@ -67,8 +68,8 @@ class AccuracyMatrix:
     ) -> AccuracyMatrix:
         """Read a matrix from a file (.parquet, .csv, .csv.gz, .arrow, .feather), frame or mapping.
 
-        `test_sets` names the columns to read, None for all that can be accuracies. Without `unit`,
-        a table with a number above 1 is in percent.
+        `test_sets` are the names of the columns to read; None reads all columns that can be
+        accuracies. Without `unit`, accuracies are in percent if any of them is above 1.
         """
         frame = as_arrow_table(data)
         try:
@@ -130,7 +131,7 @@ def _check_frame(frame: Any, requested_sets: Sequence[str] | None, unit: str | N
 
 
 def _numeric_columns(frame: Any, requested_sets: Sequence[str] | None) -> list[str]:
-    """Return the requested columns, or all numeric ones; raise for text mixed with numbers."""
+    """Return the requested or all numeric columns; raise if a column mixes text and numbers."""
     if requested_sets is not None:
         return list(requested_sets)
     numeric = []
@@ -150,7 +151,7 @@ def _exceeds_percent(column: Floats) -> bool:
 
 
 def _unique_row_names(frame: Any, others: Sequence[str]) -> tuple[str, ...]:
-    """Return the model of each row; repeated models get the values of the other columns."""
+    """Return a unique name per row; add the values of other columns to repeated model names."""
     models = frames.read_texts(frame, MODEL_COLUMN)
     repeated = {name for name, count in Counter(models).items() if count > 1}
     columns = {name: cells_to_text(frame.column(name).to_pylist()) for name in others}
@@ -194,7 +195,7 @@ def _to_fractions(
 
 
 def to_evaluations(wide: AccuracyMatrix, reference: str) -> EvaluationTable:
-    """Return one evaluation per model and test set, as if trained on the reference.
+    """Return one evaluation per model and test set, as if models were trained on the reference.
 
     >>> wide = AccuracyMatrix.read({"model": ["m", "n"], "val": [0.9, 0.8], "sketch": [0.4, None]})
     >>> table = to_evaluations(wide, "val")

@@ -1,4 +1,4 @@
-"""Pages, charts and tables of studies and toys."""
+"""HTML pages, charts and tables of studies and of toy problems."""
 
 from __future__ import annotations
 

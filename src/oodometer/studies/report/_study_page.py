@@ -1,4 +1,4 @@
-"""HTML page of a study: which measures predict accuracy, and further analyses of the table."""
+"""HTML page of a study, which shows how well each measure predicts accuracy."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ from oodometer.studies.report.tables import (
     study_tables,
 )
 
-# Part of the names of statistics that are 0 for an uninformative measure.
+# The statistics that have this text in their name are 0 for an uninformative measure.
 ZERO_CENTERED_STATISTIC = "tau"
-# Analyses shown as tables. Factors have charts of their own; averaged correlations take too long
-# on large tables (10 s for 112,118 evaluations × 10 measures).
+# Analyses that are shown as tables. Factor analysis is not among them, because it has its own
+# charts; averaged correlations are not, because they take too long on large tables (10 s for
+# 112,118 evaluations × 10 measures).
 PAGE_ANALYSES = ("joint", "rank", "noise", "truth", "errors")
-# Rows of an analysis on the page; longer tables are available by the command.
+# Maximum number of rows per table of an analysis. The command prints all rows.
 MAX_ANALYSIS_ROWS = 60
 ArgumentT = TypeVar("ArgumentT")
 
@@ -48,7 +49,7 @@ ArgumentT = TypeVar("ArgumentT")
 def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, str]) -> str:
     """Return the HTML page of a table of evaluations.
 
-    A section that the table is too small for is replaced by a sentence with the reason.
+    If the table is too small for a section, the page has a sentence with the reason instead.
 
     Parameters
     ----------
@@ -57,12 +58,13 @@ def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, st
     title : str
         Title of the page.
     reproduce : mapping of str to str
-        What is needed to get the same numbers again, such as command and versions, by label.
+        Names and values of all settings that are needed to reproduce the numbers, such as the
+        command and the versions. The page lists them.
 
     Returns
     -------
     str
-        A complete HTML document that needs no network.
+        Complete HTML document that loads nothing from the network.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, st
 
 
 def _try_build(build: Callable[[ArgumentT], Any], argument: ArgumentT) -> tuple[Any, str]:
-    """Return a section of the page, or None and the reason."""
+    """Return a section of the page; if it cannot be built, return None and the reason."""
     try:
         return build(argument), ""
     except (NotApplicable, InputError) as reason:
@@ -112,7 +114,7 @@ def _try_build(build: Callable[[ArgumentT], Any], argument: ArgumentT) -> tuple[
 def _run_page_analyses(
     comparison: MeasureComparison,
 ) -> tuple[list[tuple[AnalysisResult, FigureTable]], dict[str, str]]:
-    """Return the analyses of the most informative measures as tables, and reasons for the others."""
+    """Return analyses of the most informative measures, and why other analyses do not apply."""
     names = most_informative_measures(comparison)
     measures = {
         label: comparison.table.measures[name]
@@ -138,7 +140,7 @@ def _run_page_analyses(
 
 
 def _overview_figure(comparison: MeasureComparison) -> Figure | None:
-    """Chart the first statistic of the most informative measures, with deviations over groups."""
+    """Chart the sorting statistic of the most informative measures with standard deviations."""
     order = sort_statistic(comparison)
     if order is None:
         return None

@@ -24,19 +24,19 @@ MEASURE_COLORS = {"NI-Sphere": TARGET_COLOR, "ATC-MC": SOURCE_COLOR}
 
 
 class TauByDistance(Protocol):
-    """Kendall's τ of both measures at one distance, None where undefined."""
+    """Kendall's τ of invariance and of ATC with accuracy at one distance; None if undefined."""
 
     @property
     def distance(self) -> float:
-        """Distance along the sphere, in radians."""
+        """Distance from the training domain along the sphere, in radians."""
 
     @property
     def ni(self) -> float | None:
-        """τ of neighborhood invariance."""
+        """Kendall's τ of neighborhood invariance with accuracy."""
 
     @property
     def atc(self) -> float | None:
-        """τ of average thresholded confidence."""
+        """Kendall's τ of average thresholded confidence with accuracy."""
 
 
 def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
@@ -45,14 +45,14 @@ def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
     Parameters
     ----------
     rows : sequence of TauByDistance
-        Kendall's τ of both measures, one row per distance.
+        Kendall's τ of neighborhood invariance and of ATC, one row per distance.
     title : str
         Title of the page.
 
     Returns
     -------
     str
-        A complete HTML document that needs no network.
+        Complete HTML document that loads nothing from the network.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
 
 
 def sphere_chart(rows: Sequence[TauByDistance]) -> ChartSpec:
-    """Chart τ of both measures against the distance, with a line at 0."""
+    """Chart Kendall's τ of each measure against the distance, with a line at τ = 0."""
     alt = require("altair", extra="report", purpose="The HTML report")
     points = [
         {"distance": round(at, 4), "tau": round(tau, 4), "measure": name}
@@ -110,7 +110,7 @@ def sphere_chart(rows: Sequence[TauByDistance]) -> ChartSpec:
 
 
 def tau_summary(name: str, line: Sequence[tuple[float, float]]) -> str:
-    """Return a sentence with τ at the first and last distance, and where it crosses 0.
+    """Return a sentence with τ at the first and last distance, and the distance where τ is 0.
 
     >>> tau_summary("NI", [(0.0, 0.8), (1.0, 0.4), (2.0, -0.4)])
     'NI: τ is 0.80 at 0.00 rad, 0 at 1.50 rad, and −0.40 at 2.00 rad.'
@@ -127,7 +127,7 @@ def tau_summary(name: str, line: Sequence[tuple[float, float]]) -> str:
 
 
 def first_zero_crossing(line: Sequence[tuple[float, float]]) -> float | None:
-    """Return where a line first decreases to 0; None if it does not.
+    """Return the x at which a line through points first decreases to 0; None if it never does.
 
     >>> first_zero_crossing([(0.0, 0.5), (1.0, -0.5)])
     0.5

@@ -1,7 +1,7 @@
 """Vega-Lite charts of a study: intervals, scatter panels, heat maps and the scree plot.
 
-The colors are those of `oodometer.report.charts`. Altair builds a panel once per pair of axes; the
-data are added afterwards, because a page has dozens of panels.
+The colors are those of `oodometer.report.charts`. A page has dozens of scatter panels. To save
+time, Altair builds one panel for all panels with the same axes, and the data are added afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oodometer.report.charts import (
     to_spec,
 )
 
-# Heat maps with more columns have no room for numbers in their cells.
+# Heat maps with more columns than this have no room for numbers in their cells.
 MAX_NUMBERED_COLUMNS = 8
 DASH_PATTERN: list[float] = [5, 4]
 
@@ -41,7 +41,7 @@ class ValueSpan:
 
 @dataclass(frozen=True)
 class PanelAxes:
-    """Titles and ranges of a panel's axes; None fits the range to the points."""
+    """Titles and ranges of a panel's axes; a range of None is fitted to the points."""
 
     x_title: str
     y_title: str
@@ -52,7 +52,7 @@ class PanelAxes:
 def span_chart(
     rows: Sequence[ValueSpan], *, title: str, rules: Sequence[tuple[str, float]] = ()
 ) -> ChartSpec:
-    """Chart one point and interval per name, with dashed rules at named values."""
+    """Chart one value with its interval per name, and a dashed line at each of the `rules`."""
     alt = altair()
     names = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(grid=True, ticks=False))
     base = alt.Chart(alt.NamedData("spans")).encode(y=names)
@@ -72,21 +72,22 @@ def span_chart(
 
 
 def panel_chart(points: Sequence[ChartRow], line: Sequence[ChartRow], axes: PanelAxes) -> ChartSpec:
-    """Chart a small scatter plot of points (name, x, y) with a line between two ends."""
+    """Chart a small scatter plot of points (name, x, y), and a straight line given by its ends."""
     return {**_panel_template(axes), "datasets": {"points": list(points), "line": list(line)}}
 
 
 def heatmap_chart(
     values: Floats, rows: Sequence[str], columns: Sequence[str], boxes: Sequence[ChartRow]
 ) -> ChartSpec:
-    """Chart values from −1 to 1 as colored cells, with boxes (x, x2, y, y2) around some of them."""
+    """Chart values from −1 to 1 as colored cells; draw boxes (x, x2, y, y2) around some cells."""
     alt = altair()
     top = alt.Axis(labelAngle=0, ticks=False, orient="top", labelOverlap=True, labelSeparation=2)
     x = alt.X("x:N", sort=None, title=None, axis=top)
     y = alt.Y("y:N", sort=None, title=None, axis=alt.Axis(ticks=False))
     base = alt.Chart(alt.NamedData("cells")).encode(x=x, y=y)
     shade = base.mark_rect(stroke=TEXT_COLOR, strokeOpacity=0.15).encode(
-        # By opacity, because the colors of the light and dark page can't be interpolated here.
+        # The opacity shows the size of a value. Colors cannot be interpolated here, because they
+        # are CSS variables that differ between the light and the dark theme.
         color=alt.condition("datum.value < 0", alt.value(SOURCE_COLOR), alt.value(TARGET_COLOR)),
         fillOpacity=alt.Opacity(
             "strength:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[0, 0.65])
@@ -111,7 +112,7 @@ def heatmap_chart(
 
 
 def scree_chart(eigenvalues: Sequence[float], min_eigenvalue: float) -> ChartSpec:
-    """Chart the eigenvalues with a rule at the smallest eigenvalue of a retained factor."""
+    """Chart the eigenvalues, with a line at `min_eigenvalue`, above which factors are retained."""
     alt = altair()
     base = alt.Chart(alt.NamedData("factors")).encode(
         x=alt.X("factor:O", title="factor", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
@@ -161,7 +162,7 @@ def _panel_template(axes: PanelAxes) -> ChartSpec:
 
 
 def _heatmap_cells(values: Floats, rows: Sequence[str], columns: Sequence[str]) -> list[ChartRow]:
-    """Return all cells with a value, row by row."""
+    """Return the cells that have a value, row by row."""
     return [
         {
             "y": row, "x": column, "first": row, "second": column,
@@ -181,5 +182,5 @@ def _rule_rows(rules: Sequence[tuple[str, float]]) -> list[ChartRow]:
 def _to_spec(
     chart: Any, height: int | Literal["container"], data: dict[str, list[ChartRow]]
 ) -> ChartSpec:
-    """Return the chart with its data as a dictionary, as wide as its container."""
+    """Return the chart as a dictionary that includes its data and has the container's width."""
     return {**to_spec(chart, height), "datasets": data}

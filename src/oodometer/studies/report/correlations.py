@@ -21,13 +21,13 @@ from oodometer.studies.report import charts
 from oodometer.studies.report.tables import most_informative_measures
 
 TRUE_ACCURACY = "true accuracy"
-# Prefix of measures whose sign is flipped.
+# Prefix in the name of a measure whose sign is flipped.
 NEGATED_PREFIX = "− "
 
 
 @dataclass(frozen=True)
 class CorrelationSection:
-    """Heat map, groups of several measures, single measures, and remarks on measures left out."""
+    """Heat map of correlations, groups of similar measures, measures in no group, and remarks."""
 
     figure: Figure
     groups: tuple[tuple[str, ...], ...]
@@ -64,9 +64,10 @@ def build_correlation_section(comparison: MeasureComparison) -> CorrelationSecti
 def orient_measures(
     table: EvaluationTable, names: Sequence[str]
 ) -> tuple[EvaluationTable, dict[str, str]]:
-    """Return accuracy and the measures, with signs flipped so that all increase with accuracy.
+    """Flip the signs of measures so that all increase with accuracy.
 
-    Also return the reason why a measure has no direction; such measures are left out.
+    Return a table whose measures are the true accuracy and the oriented measures, and the reason
+    for each measure that is left out because it neither increases nor decreases.
 
     >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"],
     ...     "tested_on": ["b", "b"], "accuracy": [0.9, 0.7], "ni": [0.8, 0.6], "ece": [0.1, 0.2]})
@@ -104,9 +105,10 @@ def _correlation_figure(
         key="related",
         title="Rank correlations among measures",
         caption="Spearman's ρ over all evaluations on domains that the model was not trained on. "
-        "Vermilion: positive; blue: negative; stronger color, stronger correlation. The sign of a "
-        "measure with − is flipped, so that all increase with accuracy. Boxes are groups joined at "
-        f"a mean ρ ≥ {1 - DEFAULT_CUT_DISTANCE:g}.",
+        "Positive correlations are vermilion, negative ones blue; a stronger color means a "
+        "stronger correlation. The sign of a measure with − is flipped, so that all increase with "
+        "accuracy. Boxes mark groups of measures that were joined at a mean ρ ≥ "
+        f"{1 - DEFAULT_CUT_DISTANCE:g}.",
         alt=f"Correlations of {pluralize(len(rows) - 1, 'measure')} and accuracy; "
         f"{pluralize(len(groups), 'group')} of several similar measures.",
         spec=charts.heatmap_chart(values, rows, columns, _group_boxes(groups, rows, columns)),

@@ -1,4 +1,4 @@
-"""Factor analysis on the page of a study: scree plot and loadings after varimax."""
+"""Section of a study page on factor analysis, with a scree plot and loadings after varimax."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_
 from oodometer.studies.report import charts
 from oodometer.studies.report.tables import most_informative_measures
 
-# Fewer measures leave nothing to summarize.
+# With fewer measures, factors would not summarize anything.
 MIN_MEASURES = 3
-# Columns that fewer than this share of the models have are left out, instead of the models.
+# A column is left out if fewer than this share of the models have a value in it. Otherwise, all
+# models without a value in it would be left out.
 MIN_MODEL_SHARE = 0.8
 MAX_MEASURES = 16
-# Eigenvalues shown in the scree plot.
+# Maximum number of eigenvalues in the scree plot.
 MAX_EIGENVALUES = 30
 ROTATION = "varimax"
 
 
 @dataclass(frozen=True)
 class FactorSection:
-    """Scree plot, loadings, and a sentence on the models and columns used."""
+    """Figures of eigenvalues and loadings, and a sentence on the models and columns used."""
 
     figures: tuple[Figure, ...]
     remark: str
 
 
 def build_factor_section(comparison: MeasureComparison) -> FactorSection:
-    """Analyze the factors of error and the most informative measures, ID and OOD."""
+    """Run factor analysis on the error and the most informative measures, on ID and OOD domains."""
     n_measures = len(comparison.table.measures)
     if n_measures < MIN_MEASURES:
         raise NotApplicable(
@@ -69,7 +70,10 @@ def build_factor_section(comparison: MeasureComparison) -> FactorSection:
 
 
 def factor_columns(comparison: MeasureComparison) -> tuple[Floats, list[str]]:
-    """Return models × (error and measures per role), without constant and sparse columns."""
+    """Return the error and the measures of all models per domain role, and the column names.
+
+    Columns that are constant or have too few values are left out.
+    """
     metrics = select_metrics(comparison.table, most_informative_measures(comparison, MAX_MEASURES))
     if NLL_MEASURE in metrics:
         metrics[NLL_MEASURE] = squash_nll(metrics[NLL_MEASURE])
@@ -96,8 +100,8 @@ def _scree_figure(analysis: FactorAnalysis) -> Figure:
     return Figure(
         key="scree",
         title="Scree plot",
-        caption="Eigenvalue of each factor: the variance it explains, in units of one column. "
-        f"Factors above the dashed line at 1 are retained: {explained} of the variance.",
+        caption="The eigenvalue of a factor is the variance that it explains, in units of one "
+        f"column. Factors above the dashed line at 1 are retained: {explained} of the variance.",
         alt=f"Eigenvalues of {len(analysis.names)} columns, decreasing from {values[0]:.1f}; "
         f"{explained}.",
         spec=charts.scree_chart(values.tolist(), MIN_EIGENVALUE),
@@ -131,8 +135,9 @@ def _loadings_figure(analysis: FactorAnalysis) -> Figure:
     return Figure(
         key="loadings",
         title="Loadings after varimax",
-        caption="Correlation of each column with each factor: vermilion positive, blue negative. "
-        "Columns that load on the same factor carry similar information about a model.",
+        caption="Each cell is the correlation of a column with a factor; positive correlations are "
+        "vermilion, negative ones blue. Columns with large loadings on the same factor carry "
+        "similar information about a model.",
         alt=f"Loadings of {len(names)} columns on {pluralize(len(heads), 'factor')}.",
         spec=charts.heatmap_chart(rotated[order], names, heads, ()),
         table=Numbers(
@@ -142,7 +147,7 @@ def _loadings_figure(analysis: FactorAnalysis) -> Figure:
 
 
 def _order_by_factor(loadings: Floats) -> Sequence[int]:
-    """Sort columns by their main factor, then by the size of its loading."""
+    """Sort columns by the factor with their largest loading, then by the size of this loading."""
     main = np.abs(loadings).argmax(axis=1)
     strength = np.abs(loadings).max(axis=1)
     order: list[int] = np.lexsort((-strength, main)).tolist()

@@ -1,4 +1,4 @@
-"""ID against OOD accuracy on the page of a study: pattern and gap of every pair of domains."""
+"""Section of a study page on OOD against ID accuracy, with the pattern and gap of every pair."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from oodometer.studies.report.scatter import (
     thin_rows,
 )
 
-# Rows of the table of pairs; more would make the page large.
+# Maximum number of rows in the table of pairs, because more rows would make the page too large.
 MAX_PAIRS = 300
 PATTERN_MEANINGS: dict[PatternName, str] = {
     "functional": "functional relationship: models with higher ID accuracy have higher OOD accuracy",
@@ -52,7 +52,7 @@ PAIR_TABLE_HEADS = (
 
 @dataclass(frozen=True)
 class PatternSection:
-    """Scatter plots, tables of pairs and of tasks (if there are several), and remarks."""
+    """Scatter plots, a table of pairs, a table of tasks if there are several, and remarks."""
 
     figures: tuple[Figure, ...]
     pairs: Numbers
@@ -62,7 +62,7 @@ class PatternSection:
 
 
 def build_pattern_section(table: EvaluationTable) -> PatternSection:
-    """Describe the scatter of every pair of a training set and an OOD domain."""
+    """Describe the scatter plot of every pair of a training set and an OOD domain."""
     all_scatters = id_ood_scatters(table)
     scatters = [scatter for scatter in all_scatters if scatter.models]
     if not scatters:
@@ -79,7 +79,9 @@ def build_pattern_section(table: EvaluationTable) -> PatternSection:
     remarks = []
     if len(scatters) < len(all_scatters):
         n_empty = len(all_scatters) - len(scatters)
-        remarks.append(f"{pluralize(n_empty, 'pair')} without a model with both accuracies.")
+        remarks.append(
+            f"{pluralize(n_empty, 'pair')} left out, because no model has both accuracies."
+        )
     if len(drawn) < len(scatters):
         remarks.append(
             f"{len(drawn)} of {len(scatters):,} pairs are drawn, those with the most models."
@@ -96,7 +98,7 @@ def build_pattern_section(table: EvaluationTable) -> PatternSection:
 
 
 def _pair_figures(scatters: Sequence[IdOodScatter]) -> tuple[Figure, ...]:
-    """Chart all pairs on the same axes, so that spreads can be compared."""
+    """Chart each pair in a panel; all panels have the same axes, so spreads can be compared."""
     accuracies = 100 * np.concatenate(
         [values for scatter in scatters for values in (scatter.id_accuracy, scatter.ood_accuracy)]
     )
@@ -160,7 +162,7 @@ def _format_percent(value: float | None) -> str:
 
 
 def _format_gap(gap: AccuracyGap) -> tuple[str, str, str]:
-    """Return mean accuracies and the normalized gap, each with its standard error."""
+    """Format mean ID accuracy, mean OOD accuracy and the normalized gap, with standard errors."""
     pairs = ((gap.id, gap.id_se), (gap.ood, gap.ood_se), (gap.value, gap.value_se))
     texts = [
         _format_percent(value) + ("" if error is None else f" ± {_format_percent(error)}")
@@ -170,7 +172,7 @@ def _format_gap(gap: AccuracyGap) -> tuple[str, str, str]:
 
 
 def _task_table(scatters: Sequence[IdOodScatter]) -> Numbers | None:
-    """Return the difficulty of tasks, None for a single task."""
+    """Return the table of task difficulties; None if there is only one task."""
     tasks = task_difficulties(scatters)
     if len(tasks) < 2:
         return None

@@ -1,4 +1,7 @@
-"""Regret of model selection by each measure, against random choice and source accuracy."""
+"""Section of a study page on model selection, with the regret of each measure.
+
+The baselines are a random choice and selection by source accuracy.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ BASELINES = (AT_RANDOM, BY_SOURCE)
 
 @dataclass(frozen=True)
 class RegretSection:
-    """Chart of regrets and a sentence with the best measure."""
+    """Chart of regrets, and a sentence that names the measure with the lowest regret."""
 
     figure: Figure
     summary: str
@@ -67,9 +70,9 @@ def build_regret_section(comparison: MeasureComparison) -> RegretSection:
 
 
 def regret_summary(selections: Sequence[SelectionRegret], negated: set[str]) -> str:
-    """Return a sentence with the lowest regret of a measure and those of the baselines.
+    """Return a sentence with the lowest regret of any measure and the regrets of the baselines.
 
-    Only label-free measures that select on enough domains are considered.
+    Only measures that need no target labels and select a model on enough domains are considered.
     """
     label_free = label_free_measures(
         selection.criterion for selection in selections if selection.criterion not in BASELINES
@@ -111,8 +114,8 @@ def _regret_figure(
         key="regret",
         title="Regret by selection criterion",
         caption="Accuracy of the best model minus that of the selected one, in points: mean over "
-        "test domains ± one standard deviation. Dashed lines: random choice, and choice by accuracy "
-        "on the training domains, if known.",
+        "test domains ± one standard deviation. Dashed lines are the regrets of a random choice "
+        "and, if known, of the choice by accuracy on the training domains.",
         alt=f"Mean regrets, from {spans[0].value} points by {spans[0].name} to "
         f"{spans[-1].value} by {spans[-1].name}.",
         spec=charts.span_chart(spans, title="regret, points", rules=rules),
@@ -134,7 +137,7 @@ def _regret_points(selection: SelectionRegret) -> float:
 def _regret_span(name: str, regret: MeanStd) -> charts.ValueSpan:
     mean = 100 * (regret.mean or 0.0)
     sd = 100 * (regret.sd or 0.0)
-    # A regret is never negative, so the interval ends at 0.
+    # A regret is never negative, so the interval is cut off at 0.
     return charts.ValueSpan(
         name, round(mean, 2), low=round(max(mean - sd, 0.0), 2), high=round(mean + sd, 2)
     )

@@ -1,4 +1,7 @@
-"""Scatter plots of measure against accuracy, one per group of models, with a fitted line."""
+"""Section of a study page with scatter plots of accuracy against a measure.
+
+There is one panel per group of models, with a fitted line.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,15 @@ from oodometer.studies.analysis.grouped_scores import GroupedScores
 from oodometer.studies.report import charts
 from oodometer.studies.report.tables import rank_measures
 
-# A chart takes a browser about 50 ms, and a page should open within 3 s: limit the number of
-# measures, of panels per measure, and of points per panel.
+# A browser needs about 50 ms to draw a chart, and a page should open within 3 s. The number of
+# measures, of panels per measure and of points per panel is therefore limited.
 MAX_MEASURES = 2
 MAX_PANELS = 8
 MAX_POINTS = 60
-# Smaller groups are not drawn.
+# Groups with fewer models are not drawn.
 MIN_GROUP_MODELS = 3
-# Groupings of models, from fine to coarse; the first with a group that can be drawn is used.
+# Statistics whose groups of models may be drawn, from small to large groups. The first statistic
+# that has a group with enough models is used.
 GROUP_STATISTICS = ("macro_tau", "micro_tau", "arch_tau")
 
 
@@ -41,7 +45,7 @@ class MeasurePanels:
 
 @dataclass(frozen=True, eq=False)
 class ScatterSection:
-    """Panels of the best measures, numbers per group, and a remark on groups not shown."""
+    """Panels of the best measures, tables with the numbers of each group, and a remark."""
 
     measures: tuple[MeasurePanels, ...]
     groups: tuple[tuple[str, Numbers], ...]
@@ -51,7 +55,7 @@ class ScatterSection:
 
 @dataclass(frozen=True, eq=False)
 class _ScatterGroup:
-    """Rows of a group, all and those drawn (sorted by accuracy)."""
+    """Group of models: all rows with a known accuracy, and the rows to draw."""
 
     comparison: MeasureComparison
     scores: GroupedScores
@@ -79,7 +83,7 @@ class _ScatterGroup:
 
 
 def build_scatter_section(comparison: MeasureComparison) -> ScatterSection:
-    """Chart the best measures in the groups with the most models."""
+    """Chart accuracy against the best measures, in the groups with the most models."""
     scores = _select_scores(comparison)
     sizes = scores.n.max(axis=0)
     groups = [
@@ -109,7 +113,7 @@ def build_scatter_section(comparison: MeasureComparison) -> ScatterSection:
 
 
 def select_largest_groups(sizes: Ints, max_groups: int, min_size: int) -> Ints:
-    """Return the indices of the largest groups; ties are sampled evenly from first to last.
+    """Return the indices of the largest groups; of equally large ones, some at equal steps.
 
     >>> select_largest_groups(np.array([5, 9, 5, 5, 1]), 3, 2).tolist()
     [0, 1, 3]
@@ -126,7 +130,9 @@ def select_largest_groups(sizes: Ints, max_groups: int, min_size: int) -> Ints:
 
 
 def thin_rows(rows: Ints, values: Floats, max_rows: int = MAX_POINTS) -> Ints:
-    """Return rows sorted by value, at most `max_rows` at equal steps, including both ends.
+    """Return rows sorted by value; if there are too many, `max_rows` of them at equal steps.
+
+    The rows with the lowest and the highest value are always included.
 
     >>> thin_rows(np.array([7, 8, 9]), np.array([0.3, 0.1, 0.2]), 2).tolist()
     [8, 7]
@@ -184,7 +190,7 @@ def _measure_figures(
 def _panel_figure(
     group: _ScatterGroup, measure: str, axes: charts.PanelAxes, key: str
 ) -> Figure | None:
-    """Chart one panel; None if the measure has too few values."""
+    """Chart one panel; return None if the measure has too few values in the group."""
     table = group.comparison.table
     values = table.measures[measure]
     known = group.rows[~np.isnan(values[group.rows])]

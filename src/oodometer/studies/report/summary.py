@@ -1,4 +1,4 @@
-"""Sentences of a study page: what was compared, which measure is best, what was left out."""
+"""Sentences of a study page, which state what was compared, which measure is best, and more."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from oodometer.studies.report.tables import (
     sort_statistic,
 )
 
-# Smaller differences between two means, in standard errors, are called undecided.
+# A difference between two means of fewer standard errors is called undecided.
 MIN_STANDARD_ERRORS = 2.0
-# Equally good measures that are named.
+# Maximum number of equally good measures that a sentence names.
 MAX_NAMED_MEASURES = 3
 
 
@@ -55,7 +55,7 @@ def study_description(comparison: MeasureComparison) -> str:
 
 
 def verdict(comparison: MeasureComparison) -> str:
-    """Return sentences on which measure is best by which statistic, and how clearly."""
+    """Return sentences that name the best measure and compare it with the next one."""
     order = sort_statistic(comparison)
     if order is None:
         return f"No statistic can be computed: {_failure_reasons(comparison)}."
@@ -71,7 +71,7 @@ def verdict(comparison: MeasureComparison) -> str:
 
 
 def computation_remarks(comparison: MeasureComparison) -> list[str]:
-    """Return remarks on the rules used, and on groups without a value."""
+    """Return remarks on how the line was fitted, equal statistics, and groups without a value."""
     summaries = {
         (measure, statistic): summary
         for (measure, statistic, architecture), summary in comparison.summaries.items()
@@ -98,7 +98,7 @@ def computation_remarks(comparison: MeasureComparison) -> list[str]:
 
 
 def _tie_sentence(comparison: MeasureComparison, order: str) -> str:
-    """Return a sentence on a single measure, or on several equal ones."""
+    """Return a sentence for the case of only one measure, or of measures that are all equal."""
     summaries = eligible_summaries(comparison, order)
     name, summary = next(iter(summaries.items()))
     text = _format_summary(summary, order)
@@ -117,7 +117,7 @@ def _format_summary(summary: MeanStd, statistic: str) -> str:
 
 
 def _best_sentence(comparison: MeasureComparison, order: str, best: Sequence[str]) -> str:
-    """Return a sentence with the best measure by the first statistic, and the next one."""
+    """Return a sentence that names the best measure and compares it with the next one."""
     summaries = eligible_summaries(comparison, order)
     rest = [f"{len(best) - MAX_NAMED_MEASURES} more"] if len(best) > MAX_NAMED_MEASURES else []
     names = " and ".join([*map(truncate_name, best[:MAX_NAMED_MEASURES]), *rest])
@@ -131,7 +131,7 @@ def _best_sentence(comparison: MeasureComparison, order: str, best: Sequence[str
 
 
 def _runner_up_text(comparison: MeasureComparison, order: str, best: str, other: str) -> str:
-    """Compare the next measure with the best one, in the groups that both have."""
+    """Compare the second-best measure with the best one, in the groups where both have a value."""
     scores = next(scores for scores in comparison.scores if scores.statistic == order)
     best_values, other_values = (
         scores.values[scores.measures.index(name)] for name in (best, other)
@@ -161,7 +161,7 @@ def _inverted_sentence(comparison: MeasureComparison, order: str, best: str) -> 
 
 
 def _lowest_mae_sentence(comparison: MeasureComparison, order: str) -> str:
-    """Return a sentence with the best measure by MAE, unless that is the first statistic."""
+    """Return a sentence with the best measure by MAE; empty if measures are sorted by MAE."""
     best = best_measures(comparison, "mae") if order != "mae" else []
     if not best:
         return ""

@@ -1,4 +1,4 @@
-"""Ranking of measures, and tables of all statistics, for the page of a study."""
+"""Rank the measures of a study, and build the tables of all statistics for its page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oodometer.studies.analysis import SAME_AS_PREFIX, STATISTIC_LABELS, Measure
 from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.text_tables import LOWER_IS_BETTER, STATISTICS_IN_POINTS
 
-# Measures are sorted by the first of these statistics that has a value; columns have this order.
+# Statistics in the order of the columns. Measures are sorted by the first one that has a value.
 SORT_STATISTICS = (
     "macro_tau",
     "micro_tau",
@@ -27,16 +27,19 @@ STATISTIC_COLUMNS = (
     *SORT_STATISTICS,
     *(name for name in STATISTIC_LABELS if name not in SORT_STATISTICS),
 )
-# A measure with values in fewer than this share of the groups can't be the best.
+# A measure that has values in fewer than this share of the groups cannot be the best.
 MIN_GROUP_SHARE = 0.5
-# Measures shown outside the first table.
+# Maximum number of measures in charts, and in all tables except the first.
 MAX_MEASURES = 24
 MAX_ARCHITECTURE_TABLES = 6
 
 
 @dataclass(frozen=True)
 class StatisticCell:
-    """Formatted statistic of one measure; `groups` is set if other measures have more groups."""
+    """Formatted statistic of one measure.
+
+    `groups` is the number of groups with a value; empty unless another measure has more groups.
+    """
 
     mean: str
     sd: str = ""
@@ -46,7 +49,10 @@ class StatisticCell:
 
 @dataclass(frozen=True)
 class StudyTable:
-    """Table with one row per measure and one column per statistic, and numbers of groups."""
+    """Table with one row per measure and one column per statistic.
+
+    `groups` has the largest number of groups with a value, per column.
+    """
 
     name: str
     heads: tuple[str, ...]
@@ -57,7 +63,7 @@ class StudyTable:
 def defined_summaries(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> dict[str, MeanStd]:
-    """Return the summaries of the measures that have a value."""
+    """Return the summaries of a statistic, by measure, for all measures that have a value."""
     summaries = {
         name: comparison.summaries.get((name, statistic, architecture))
         for name in comparison.table.measures
@@ -70,7 +76,7 @@ def defined_summaries(
 
 
 def label_free_measures(names: Iterable[str]) -> list[str]:
-    """Return the measures that need no target labels; all of them if every measure needs labels.
+    """Return the measures that need no target labels; all measures if every one needs labels.
 
     >>> label_free_measures(["ece", "doc", "nll"]), label_free_measures(["ece", "nll"])
     (['doc'], ['ece', 'nll'])
@@ -83,7 +89,7 @@ def label_free_measures(names: Iterable[str]) -> list[str]:
 def eligible_summaries(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> dict[str, MeanStd]:
-    """Return the summaries of label-free measures with values in enough groups."""
+    """Return the summaries of measures without target labels that have values in enough groups."""
     summaries = defined_summaries(comparison, statistic, architecture)
     label_free = label_free_measures(comparison.table.measures)
     most = max((summary.groups for summary in summaries.values()), default=0)
@@ -95,12 +101,12 @@ def eligible_summaries(
 
 
 def sort_statistic(comparison: MeasureComparison) -> str | None:
-    """Return the statistic that measures are sorted by; None if none has a value."""
+    """Return the statistic used to sort the measures; None if no statistic has a value."""
     return next((name for name in SORT_STATISTICS if defined_summaries(comparison, name)), None)
 
 
 def rank_measures(comparison: MeasureComparison) -> list[str]:
-    """Return the measures, best first; those without a value come last."""
+    """Return the measures, best first; measures without a value are last."""
     order = sort_statistic(comparison) or SORT_STATISTICS[0]
     summaries = defined_summaries(comparison, order)
     return sorted(
@@ -112,7 +118,7 @@ def rank_measures(comparison: MeasureComparison) -> list[str]:
 def most_informative_measures(
     comparison: MeasureComparison, max_measures: int = MAX_MEASURES
 ) -> list[str]:
-    """Return the measures with the largest statistic of either sign, ordered as `rank_measures`."""
+    """Return the measures with the largest absolute statistic, in the order of `rank_measures`."""
     order = sort_statistic(comparison) or SORT_STATISTICS[0]
     names = rank_measures(comparison)
     summaries = defined_summaries(comparison, order)
@@ -129,7 +135,7 @@ def most_informative_measures(
 def best_measures(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> list[str]:
-    """Return the best of the eligible measures; none if all are equal."""
+    """Return the best of the eligible measures, several on ties; none if all are equal."""
     summaries = eligible_summaries(comparison, statistic, architecture)
     means = {name: _oriented_mean(summaries, name, statistic) for name in summaries}
     if len(set(means.values())) < 2:
@@ -138,7 +144,7 @@ def best_measures(
 
 
 def study_tables(comparison: MeasureComparison) -> tuple[StudyTable, ...]:
-    """Return the table of all architectures, then of those with the most evaluations."""
+    """Return a table for all architectures together, then one per frequent architecture."""
     architectures = comparison.table.architectures
     tables = [study_table(comparison, rank_measures(comparison))]
     if len(architectures) > 1:
@@ -156,7 +162,7 @@ def study_table(
 ) -> StudyTable:
     """Return the table of all statistics of some measures.
 
-    Columns without a value, and those that repeat another, are left out.
+    Columns without any value, and columns that are equal to another column, are left out.
     """
     shown = [name for name in STATISTIC_COLUMNS if _is_shown(comparison, name, architecture)]
     columns = [_column_cells(comparison, statistic, names, architecture) for statistic in shown]
@@ -183,7 +189,7 @@ def _is_shown(comparison: MeasureComparison, statistic: str, architecture: str |
 
 
 def _oriented_mean(summaries: Mapping[str, MeanStd], name: str, statistic: str) -> float:
-    """Return the mean with higher being better; 0 if there is none."""
+    """Return the mean of a measure, negated if lower is better; 0 if there is no mean."""
     mean = summaries[name].mean if name in summaries else None
     return 0.0 if mean is None else -mean if statistic in LOWER_IS_BETTER else mean
 

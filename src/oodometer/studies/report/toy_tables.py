@@ -1,4 +1,4 @@
-"""Terminal tables of the toys."""
+"""Terminal tables of the toy problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oodometer.studies.toys import HypersphereRow, HypersphereToy, SpuriousRow, 
 def show_spurious_toy(
     console: Console, toy: SpuriousToy, rows: Sequence[SpuriousRow], n: int
 ) -> None:
-    """Print true accuracy and estimates for every degree of agreement."""
+    """Print true and estimated accuracy for every agreement of the spurious feature and label."""
     methods = list(rows[0].estimates)
     cells = [
         (
@@ -38,7 +38,7 @@ def show_spurious_toy(
 def show_hypersphere_toy(
     console: Console, toy: HypersphereToy, rows: Sequence[HypersphereRow]
 ) -> None:
-    """Print Kendall's τ of both measures at every distance, as numbers and as bars around 0."""
+    """Print Kendall's τ of invariance and of ATC at every distance, as numbers and as bars."""
     cells = [
         (
             f"{row.distance:.2f}",
@@ -61,7 +61,7 @@ def show_hypersphere_toy(
 
 
 def _tau_bar(value: float | None, half_width: int = 10) -> str:
-    """Return a bar to the left (negative) or right of the middle.
+    """Return a bar that extends from the middle to the left (negative) or to the right.
 
     >>> _tau_bar(0.5, half_width=4), _tau_bar(-0.5, half_width=4)
     ('    │██  ', '  ██│    ')

@@ -1,11 +1,12 @@
-"""Store of a study: one SQLite file, and arrays named by content hash.
+"""Store of a study: a folder with one SQLite file and one file per array, named by its hash.
 
 folder/store.sqlite   models, datasets, predictions, results and failures
 folder/arrays/…       scores and labels, one `.npy` file each
 folder/.lock          held by the one writer
 
-Any number of processes may read while one writes. The writer may be killed at any moment: arrays
-are written before the rows that name them, and each task is written in one transaction.
+Any number of processes may read while one process writes. If the writer is killed, the store stays
+consistent: arrays are written before the rows that name them, and all rows of a task are written in
+one transaction.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Content-addressed arrays on disk: the name of a file is a hash of its bytes.
 
-Files are written atomically, and existing ones are not written again.
+Files are written atomically. An array that is already stored is not written again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ArrayStore:
     folder: Path
 
     def put(self, arrays: Sequence[Array]) -> list[str]:
-        """Write arrays to disk and return their names."""
+        """Store arrays and return their names."""
         contents = [_to_npy_bytes(array) for array in arrays]
         names = [_content_hash(content) for content in contents]
         new = {
@@ -47,7 +47,7 @@ class ArrayStore:
         return names
 
     def get(self, name: str) -> Array:
-        """Read an array; nothing is unpickled."""
+        """Read an array without unpickling, which could execute code."""
         path = self._path(name)
         try:
             array: Array = np.load(path, allow_pickle=False)
@@ -63,7 +63,7 @@ class ArrayStore:
         return {path.stem for path in self.folder.glob(f"*{NPY_EXTENSION}")}
 
     def remove_unreferenced(self, referenced_names: Collection[str]) -> None:
-        """Remove arrays without a reference, and partial files of killed writers."""
+        """Remove arrays that are not referenced, and incomplete files left by killed processes."""
         for partial in self.folder.glob(f"*{PARTIAL_SUFFIX}"):
             partial.unlink(missing_ok=True)
         for name in self.names() - set(referenced_names):

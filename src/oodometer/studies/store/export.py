@@ -1,10 +1,12 @@
-"""Results as a long table for `studies.analysis`: one row per model, domain and measure.
+"""Return results as a long table for `studies.analysis`, one row per model, domain and measure.
 
-Columns: model, architecture, trained_on, tested_on, accuracy, measure, value, low, high, reason (if
-there is no value), n (number of test rows), group, seed, converged, facts (JSON), recipe.…
+The columns are model, architecture, trained_on, tested_on, accuracy, measure, value, low, high,
+reason (if there is no value), n (number of test rows), group, seed, converged, facts (JSON) and
+recipe.….
 
-A store may hold values of several settings, and of rows or models that have changed since. The
-table has the last written value of each. Rows are sorted by name.
+A store may hold several values of one measure for the same model and domain, if the settings, the
+data or the model have changed between runs. The table contains only the value that was written
+last. Rows are sorted by name.
 """
 
 from __future__ import annotations
@@ -22,22 +24,22 @@ ACCURACY = "accuracy"
 # Results in the order in which they were written.
 RESULTS_QUERY = """SELECT model, source, dataset, measure, settings, tested_on, n, value, low, high, reason,
 facts FROM results JOIN datasets ON datasets.key = results.dataset ORDER BY results.rowid"""
-# Columns that describe the model.
+# Columns of the table that describe the model.
 MODEL_COLUMNS = ("model", "architecture", "trained_on", "group", "seed", "converged")
-# All columns in order, followed by recipe.….
+# All columns in order, except the columns recipe.…, which come last.
 COLUMNS = (
     "model", "architecture", "trained_on", "tested_on", ACCURACY, "measure", "value", "low", "high",
     "reason", "n", "group", "seed", "converged", "facts",
 )  # fmt: skip
 _RECIPE_PREFIX = "recipe."
-# Recipe keys that have a column of their own, or are in `trained_on`.
+# Recipe keys that have no column recipe.…, because other columns describe them.
 _REDUNDANT_RECIPE_KEYS = ("architecture", "domains", "format", "group", "seed")
-# Keys of a model and of a dataset.
+# Pair of the key of a model and the key of a dataset.
 ModelDatasetKeys = tuple[str, str]
 
 
 class _ResultRow(NamedTuple):
-    """Result with the number of test rows."""
+    """Stored result with its key, its test domain and the number of test rows."""
 
     key: ResultKey
     tested_on: str
@@ -58,7 +60,7 @@ def long_table(
     results: Iterable[Sequence[Any]],
     keys: Collection[ResultKey] | None,
 ) -> Any:
-    """Return the table of the results with these keys, by default of all."""
+    """Return the table of the results with these keys, by default of all results."""
     import pyarrow as pa
 
     descriptions = {row[0]: _describe_model(*row[1:]) for row in models}
@@ -76,7 +78,8 @@ def _model_columns(
 ) -> dict[str, Any]:
     """Return the columns that describe the model.
 
-    Each is built once per model and expanded by index, because there are few models and many rows.
+    The cells are built once per model and then repeated by index, because a table has few models
+    and many rows.
     """
     import pyarrow as pa
 
@@ -98,7 +101,7 @@ def _model_columns(
 def _value_columns(
     rows: Sequence[_ResultRow], accuracies: Mapping[ModelDatasetKeys, float | None]
 ) -> dict[str, Any]:
-    """Return the columns of the values."""
+    """Return the columns that describe the values, such as measure, value and interval."""
     import pyarrow as pa
 
     facts = [None if row.facts == "{}" else row.facts for row in rows]
@@ -118,7 +121,7 @@ def _value_columns(
 def _describe_model(
     name: str, architecture: str, trained_on: str, recipe_json: str, facts_json: str
 ) -> dict[str, Any]:
-    """Return the columns of a model."""
+    """Return the cells that describe one model, by column."""
     recipe = json.loads(recipe_json)
     recipe_columns = {
         f"{_RECIPE_PREFIX}{key}": value
@@ -137,7 +140,7 @@ def _describe_model(
 
 
 def _flatten(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """Yield the keys and values of a table, including nested tables, with dotted keys.
+    """Yield the keys and values of a mapping; keys of nested mappings are joined by dots.
 
     >>> list(_flatten({"lr": 0.1, "settings": {"width": 8}}))
     [('lr', 0.1), ('settings.width', 8)]
@@ -152,7 +155,10 @@ def _flatten(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 def _latest_results(
     descriptions: Mapping[str, Mapping[str, Any]], rows: Sequence[_ResultRow]
 ) -> list[_ResultRow]:
-    """Return the last value per evaluation and measure, all of the same rows and model."""
+    """Return the last result per model name, test domain and measure.
+
+    All results of a model on a domain have the same model key and dataset key, the last written.
+    """
 
     def evaluation(row: _ResultRow) -> tuple[str, str]:
         return descriptions[row.key.model]["model"], row.tested_on
@@ -163,13 +169,13 @@ def _latest_results(
         for row in rows
         if last_pair[evaluation(row)] == row.pair
     }
-    # Accuracy has a column of its own, and a row only if the evaluation has no other measure.
+    # Accuracy is a column of the table. It has a row only if the evaluation has no other measure.
     measured = {key[:2] for key in latest if key[2] != ACCURACY}
     return [latest[key] for key in sorted(latest) if key[2] != ACCURACY or key[:2] not in measured]
 
 
 def _uniform_column(cells: list[Any]) -> Any:
-    """Return a column of numbers, booleans or texts; mixed values and lists become text."""
+    """Return a column of numbers, booleans or texts; lists and mixed types become texts."""
     import pyarrow as pa
 
     kinds = {type(cell) for cell in cells if cell is not None}
@@ -182,7 +188,7 @@ def _uniform_column(cells: list[Any]) -> Any:
 
 
 def write_table(table: Any, path: Path) -> None:
-    """Write a table atomically as Parquet or CSV, by the extension of the file."""
+    """Write a table atomically as Parquet or CSV, depending on the extension of the file."""
     from pyarrow import csv, parquet
 
     writers = {".parquet": parquet.write_table, ".csv": csv.write_csv}

@@ -15,14 +15,14 @@ from oodometer.studies.store.array_store import ArrayStore
 
 
 class ResultKey(NamedTuple):
-    """Unique key of a result: everything that its value depends on.
+    """Unique key of a result, which contains everything that its value depends on.
 
     Parameters
     ----------
     model : str
         Key of the model.
     source : str
-        Key of the labelled source dataset; "" if none was needed.
+        Key of the labelled source dataset; empty if the measure does not need one.
     dataset : str
         Key of the dataset that the measure was computed on.
     measure : str
@@ -97,7 +97,7 @@ class ResultRecord:
     model : str
         Key of the model.
     source : str
-        Key of the labelled source dataset; "" if none was needed.
+        Key of the labelled source dataset; empty if the measure does not need one.
     dataset : str
         Key of the dataset that the measure was computed on.
     tested_on : str
@@ -150,14 +150,14 @@ class ResultRecord:
 
 @dataclass(frozen=True)
 class FailureRecord:
-    """Failure of a model on a dataset.
+    """Error that occurred when a model was evaluated on a dataset.
 
     Parameters
     ----------
     reason : str
-        The error in one line.
+        Error message in one line.
     trace : str
-        Traceback.
+        Traceback of the error.
     """
 
     reason: str
@@ -166,7 +166,7 @@ class FailureRecord:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationOutcome:
-    """Outcome of one model on one dataset.
+    """Predictions and results of one model on one dataset, or its failure.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class EvaluationOutcome:
     results : tuple of ResultRecord
         Values of measures.
     failure : FailureRecord, optional
-        What went wrong.
+        Error that occurred, if any.
     """
 
     model: str
@@ -191,7 +191,7 @@ class EvaluationOutcome:
 
 @dataclass(frozen=True)
 class PredictionReference:
-    """Reference to stored predictions, which workers read from the array files.
+    """Names of the arrays of stored predictions, from which workers read them.
 
     Parameters
     ----------
@@ -240,9 +240,10 @@ def stored_values(predictions: Predictions) -> Array:
 def labels_for_model(
     labels: Ints, classes: tuple[str, ...], model_classes: tuple[str, ...] | None
 ) -> Array:
-    """Return the labels by name if the model has the same class names, otherwise by index.
+    """Return labels as class names if model and data have the same names, otherwise as indices.
 
-    A model that shares only some of the names was trained for another task, which is an error.
+    If only some of the names are equal, the model was trained for another task, and an error is
+    raised.
 
     >>> labels_for_model(np.array([0, 1]), ("cat", "dog"), ("dog", "cat"))
     array(['cat', 'dog'], dtype='<U3')

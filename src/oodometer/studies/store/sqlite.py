@@ -1,4 +1,4 @@
-"""SQLite file of a store: schema, opening, and errors."""
+"""Create and open the SQLite file of a store, and translate its errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from urllib.parse import quote
 from oodometer.core.errors import InputError
 
 STORE_FILE = "store.sqlite"
-# Incremented when older versions can't read what this one writes.
+# Version of the file format. It is incremented when older versions of oodometer cannot read files
+# that this version writes.
 STORE_FORMAT = 1
 SCHEMA_STATEMENTS = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -31,7 +32,8 @@ SCHEMA_STATEMENTS = (
     f"INSERT INTO meta VALUES ('oodometer store', '{STORE_FORMAT}')",
 )
 
-# Errors caused by the disk, permissions or another process, not by the file.
+# SQLite errors that are caused by the disk, by permissions or by another process, and do not mean
+# that the file is corrupt.
 _ENVIRONMENT_ERRORS = (
     "SQLITE_FULL",
     "SQLITE_IOERR",
@@ -42,7 +44,7 @@ _ENVIRONMENT_ERRORS = (
 
 
 def open_read_only(folder: Path) -> sqlite3.Connection:
-    """Open the file of a folder read-only; another process may write at the same time."""
+    """Open the store file of a folder read-only; another process may write at the same time."""
     path = folder / STORE_FILE
     if not path.is_file():
         raise _missing_store_error(folder)
@@ -52,8 +54,8 @@ def open_read_only(folder: Path) -> sqlite3.Connection:
         except sqlite3.OperationalError:
             if os.access(folder, os.W_OK) or Path(f"{path}-wal").exists():
                 raise
-            # Even to read, SQLite creates a file next to it. On a read-only medium there is no
-            # writer, so the file can be opened as immutable.
+            # SQLite creates another file in the folder even for reading, which fails on a read-only
+            # medium. Nobody can write there, so the file can be opened as immutable.
             return _check_database(_connect(path, "immutable=1"), folder, may_be_new=False)
 
 
@@ -62,15 +64,16 @@ def _connect(path: Path, query: str) -> sqlite3.Connection:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open or create the file of a folder; the caller must hold the lock."""
+    """Open or create the store file of a folder; the caller must hold the lock of the store."""
     with translate_sqlite_errors(folder):
         connection = sqlite3.connect(folder / STORE_FILE)
         _check_database(connection, folder, may_be_new=True)
         try:
-            # With WAL, readers and the writer do not wait for each other.
+            # With a write-ahead log (WAL), readers and the writer do not wait for each other.
             connection.execute("PRAGMA journal_mode = WAL")
-            # NORMAL survives a killed process and never corrupts the file; only a power failure
-            # may lose the last tasks, which are then repeated. FULL would sync once per task.
+            # With NORMAL, killing the process loses nothing, and the file is never corrupted. A
+            # power failure may lose the last tasks, which are then repeated. FULL would force a
+            # write to disk after every task.
             connection.execute("PRAGMA synchronous = NORMAL")
             _create_tables(connection)
         except BaseException:
@@ -81,7 +84,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def translate_sqlite_errors(folder: Path) -> Iterator[None]:
-    """Raise errors of SQLite as InputError in one line."""
+    """Replace errors of SQLite by an InputError with the cause and advice."""
     try:
         yield
     except sqlite3.Error as error:
@@ -100,7 +103,7 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
 def _check_database(
     connection: sqlite3.Connection, folder: Path, *, may_be_new: bool
 ) -> sqlite3.Connection:
-    """Raise if the file is not a store of this format; the file is not changed."""
+    """Raise if the file is not a store of this format, without changing the file."""
     try:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if tables or not may_be_new:
@@ -130,7 +133,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path, tables: set[str]
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create all tables in one transaction, so that a killed process leaves none or all."""
+    """Create all tables in one transaction, so that a killed process leaves all tables or none."""
     if connection.execute("SELECT name FROM sqlite_master").fetchone() is None:
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA_STATEMENTS:

@@ -1,4 +1,4 @@
-"""Store of a study: any number of readers, one writer."""
+"""Store of a study, which any number of processes can read while one process writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ StoreMode = Literal["read", "write"]
 
 
 class Store:
-    """Models, datasets, predictions and results of a study, in a folder; created by `open`.
+    """Folder with the models, datasets, predictions and results of a study; opened by `open`.
 
     Parameters
     ----------
@@ -55,7 +55,11 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path, mode: StoreMode = "read") -> Store:
-        """Open the store of a folder; "write" creates it if necessary and excludes other writers."""
+        """Open the store of a folder.
+
+        The mode "write" creates the store if it does not exist, and raises if another process
+        writes to it.
+        """
         folder = Path(path)
         with ExitStack() as stack:
             if mode == "write":
@@ -92,7 +96,7 @@ class Store:
     def add_models_and_datasets(
         self, models: Iterable[ModelRecord], datasets: Iterable[DatasetRecord]
     ) -> None:
-        """Store models and datasets; results refer to them by their keys."""
+        """Store models and datasets, to which results refer by key."""
         dataset_list = list(datasets)
         labels = self.array_store.put([dataset.labels for dataset in dataset_list])
         with translate_sqlite_errors(self.folder), self._database:
@@ -136,9 +140,9 @@ class Store:
         self._database.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", rows)
 
     def _remove_orphans(self) -> None:
-        """Remove arrays without a row, and predictions whose array or labels are missing.
+        """Remove arrays that no row refers to, and predictions whose array or labels are missing.
 
-        Results and the datasets that they refer to are kept.
+        Results are kept, and so are the datasets to which they refer.
         """
         existing = self.array_store.names()
         query = "SELECT array, labels FROM predictions JOIN datasets ON key = dataset"
@@ -158,7 +162,7 @@ class Store:
         """Return the keys of all results, including those without a value."""
         query = "SELECT model, source, dataset, measure, settings FROM results"
         with translate_sqlite_errors(self.folder):
-            # Interning saves memory: many keys share few strings.
+            # Interning saves memory, because there are many keys but few distinct strings.
             return {ResultKey(*map(sys.intern, row)) for row in self._database.execute(query)}
 
     def prediction_references(self) -> dict[tuple[str, str], PredictionReference]:
@@ -169,12 +173,12 @@ class Store:
             return {row[:2]: _reference(*row[2:]) for row in self._database.execute(query)}
 
     def predictions(self, model: str, dataset: str) -> Predictions | None:
-        """Return the labelled predictions of a model on a dataset, by keys; None if not stored."""
+        """Return labelled predictions by the keys of model and dataset; None if not stored."""
         reference = self.prediction_references().get((model, dataset))
         return None if reference is None else reference.read(self.array_store)
 
     def failures(self) -> dict[tuple[str, str], str]:
-        """Return the reasons of unresolved failures, by model and dataset."""
+        """Return the reasons of all failures that no later run resolved, by model and dataset."""
         with translate_sqlite_errors(self.folder):
             query = "SELECT model, dataset, reason FROM failures"
             return {row[:2]: row[2] for row in self._database.execute(query)}
@@ -189,7 +193,8 @@ class Store:
     def to_table(self, keys: Collection[ResultKey] | None = None) -> Any:
         """Return results as a pyarrow.Table in the long format that `studies.analysis` reads."""
         with translate_sqlite_errors(self.folder):
-            # One transaction, so that models and results are consistent while another process writes.
+            # Models and results are read in one transaction, so they are consistent even if another
+            # process writes.
             self._database.execute("BEGIN")
             try:
                 models = list(self._database.execute("SELECT * FROM models"))
@@ -199,7 +204,7 @@ class Store:
                 self._database.rollback()
 
     def export(self, path: str | Path, keys: Collection[ResultKey] | None = None) -> None:
-        """Write results to a Parquet or CSV file, by its extension."""
+        """Write results to a Parquet or CSV file, depending on its extension."""
         table.write_table(self.to_table(keys), Path(path))
 
 
@@ -251,7 +256,7 @@ def _result_row(result: ResultRecord) -> tuple[Any, ...]:
 
 
 def _to_json_value(fact: Any) -> Any:
-    """Return a fact as JSON values; infinity and NaN become None.
+    """Return a value that JSON can represent; infinity and NaN become None.
 
     >>> _to_json_value({"alpha": float("inf"), "rows": 2})
     {'alpha': None, 'rows': 2}

@@ -1,4 +1,4 @@
-"""Toy problems of the papers, in which the true accuracy is known."""
+"""Toy problems from two papers, for which the true accuracy is known."""
 
 from __future__ import annotations
 

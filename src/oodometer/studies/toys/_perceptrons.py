@@ -1,7 +1,8 @@
-"""Many small perceptrons with one hidden layer, trained together with stacked weights.
+"""Train many small perceptrons with one hidden layer at the same time.
 
-Weights are stacked along the first axis, and torch.func maps the loss of one model over it. Adam is
-elementwise, so every model is trained as it would be alone.
+The weights of all models are stacked along the first axis, and torch.func computes the losses of
+all models at once. Adam updates each weight separately, so every model is trained as if it were
+alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ StackedWeights = dict[str, Any]
 
 @dataclass(frozen=True)
 class PerceptronTraining:
-    """Settings of full-batch training with Adam."""
+    """Settings of training with Adam, in which every step uses all points."""
 
     steps: int = 2000
     rate: float = 0.01
@@ -28,12 +29,12 @@ class PerceptronTraining:
 
 @dataclass(frozen=True, eq=False)
 class Perceptrons:
-    """Stacked weights of trained models; a positive logit is class 1."""
+    """Stacked weights of trained models, which predict class 1 if the logit is positive."""
 
     weights: StackedWeights
 
     def logits(self, points: Floats) -> Floats:
-        """Return the logit of every model at every point, (models, points)."""
+        """Return the logit of every model at every point, shape (models, points)."""
         torch = _torch()
         with torch.no_grad():
             inputs = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
@@ -42,7 +43,7 @@ class Perceptrons:
 
 
 def initial_weights(models: int, d: int, hidden: int, rng: np.random.Generator) -> StackedWeights:
-    """Return random weights, uniform within ±1 / √(number of inputs of the layer)."""
+    """Return random weights, uniform between ±1 / √m for a layer with m inputs."""
     shapes = {
         "hidden": ((models, hidden, d), d),
         "shift": ((models, hidden), d),
@@ -57,14 +58,14 @@ def initial_weights(models: int, d: int, hidden: int, rng: np.random.Generator) 
 
 
 def model_logits(weights: StackedWeights, points: Any) -> Any:
-    """Return the logits of one model."""
-    # Points are along the last axis, (d, points): long rows are summed twice as fast as short ones.
+    """Return the logits of one model at all points."""
+    # The array has shape (d, points), because long rows are summed twice as fast as short ones.
     activations = (weights["hidden"] @ points + weights["shift"][:, None]).relu()
     return weights["out"] @ activations + weights["bias"]
 
 
 def model_loss(weights: StackedWeights, points: Any, labels: Any) -> Any:
-    """Return the mean cross-entropy of one model."""
+    """Return the mean cross-entropy of one model over all points."""
     return _torch().nn.functional.binary_cross_entropy_with_logits(
         model_logits(weights, points), labels
     )
@@ -77,7 +78,7 @@ def train_perceptrons(
     training: PerceptronTraining,
     progress: ProgressCallback | None = None,
 ) -> Perceptrons:
-    """Train models on the same points, each with its own labels, (models, points)."""
+    """Train all models on the same points; each model has its own row of `labels`."""
     torch = _torch()
     inputs = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
     targets = torch.as_tensor(labels, dtype=torch.float32)

@@ -1,7 +1,8 @@
-"""Hypersphere toy (Ng et al. 2023, §5.1): rank correlation of measures by distance.
+"""Hypersphere toy: how well measures rank models far from the training data (Ng et al. 2023, §5.1).
 
-Models classify whether a point is inside the unit hypersphere of R¹⁶. They are trained around its
-north pole, with up to 30 % wrong labels, and then ranked at increasing distances from the pole.
+Models classify whether a point is inside the unit hypersphere of R¹⁶. They are trained on points
+around the north pole of the sphere, with up to 30 % wrong labels, and then ranked on points at
+increasing distances from the pole.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from oodometer.transforms.sphere import Sphere
 
 @dataclass(frozen=True)
 class HypersphereToy:
-    """Settings of the hypersphere toy; defaults as published, except the unpublished training.
+    """Settings of the hypersphere toy.
 
-    A domain is a Gaussian around a point of the sphere.
+    A domain is a Gaussian distribution around a point of the sphere. The defaults are those of the
+    paper, except `hidden`, `steps` and `rate`, which the paper does not state.
 
     Parameters
     ----------
@@ -45,7 +47,7 @@ class HypersphereToy:
     points : int
         Number of points per domain.
     noise : float
-        Largest share of wrong training labels; each model has its own share.
+        Largest share of wrong training labels. The share of each model is between 0 and this value.
     distances : int
         Number of distances from the pole, from 0 to π.
     centres : int
@@ -98,7 +100,7 @@ class HypersphereToy:
                 raise out_of_range(setting.name, value, above=0)
 
     def sample_centre(self, distance: float, rng: np.random.Generator) -> Floats:
-        """Return a random point of the sphere at a distance from the pole, along the sphere."""
+        """Return a random point of the sphere; `distance` from the pole is along the sphere."""
         side = rng.normal(size=self.dimension)
         side[0] = 0.0
         centre = math.sin(distance) * side / np.linalg.norm(side)
@@ -106,7 +108,7 @@ class HypersphereToy:
         return np.asarray(centre)
 
     def sample_domain(self, centre: Floats, rng: np.random.Generator) -> Floats:
-        """Return random points around a centre."""
+        """Return random points of the domain around a centre."""
         shape = (self.points, self.dimension)
         return np.asarray(centre + rng.normal(scale=math.sqrt(self.variance), size=shape))
 
@@ -122,10 +124,11 @@ class HypersphereRow:
     accuracy : float
         Mean accuracy of the models.
     ni, atc : float or None
-        Kendall's τ-b of neighborhood invariance and of ATC with the true accuracy, the mean over
-        datasets; None if it is undefined on all of them.
+        Kendall's τ-b of neighborhood invariance and of ATC with the true accuracy, averaged over
+        datasets; None if τ-b is undefined on all datasets.
     left_out : int
-        Number of datasets on which accuracy or either measure is the same for all models.
+        Number of datasets without τ-b, because the accuracy, the neighborhood invariance or the ATC
+        is the same for all models.
     """
 
     distance: float
@@ -143,7 +146,7 @@ def is_inside(points: Floats) -> Bools:
 def hypersphere_rows(
     toy: HypersphereToy, *, seed: int = 0, progress: ProgressCallback | None = None
 ) -> Iterator[HypersphereRow]:
-    """Train the models, then rank them at every distance.
+    """Train the models, then correlate the measures with accuracy at every distance.
 
     Parameters
     ----------
@@ -165,7 +168,7 @@ def hypersphere_rows(
 def rank_by_distance(
     models: Perceptrons, toy: HypersphereToy, seed: int
 ) -> Iterator[HypersphereRow]:
-    """Yield the rank correlations of trained models, from the pole to the opposite point."""
+    """Yield the rank correlations at each distance, from the pole to the opposite point."""
     thresholds = fit_atc_thresholds(models, toy, seed)
     for step, distance in enumerate(np.linspace(0.0, math.pi, toy.distances)):
         scores = []
@@ -179,7 +182,7 @@ def rank_by_distance(
 def train_pool(
     toy: HypersphereToy, seed: int, progress: ProgressCallback | None = None
 ) -> Perceptrons:
-    """Train the models on one sample of the pole's domain, each with its own wrong labels."""
+    """Train all models on the same points around the pole, each with its own wrong labels."""
     points = toy.sample_domain(
         toy.sample_centre(0.0, rng_for(seed, "pole")), rng_for(seed, "train")
     )
@@ -192,7 +195,7 @@ def train_pool(
 
 
 def fit_atc_thresholds(models: Perceptrons, toy: HypersphereToy, seed: int) -> Floats:
-    """Fit the ATC threshold of every model on new, correctly labelled points at the pole."""
+    """Fit the ATC threshold of every model on new, correctly labelled points around the pole."""
     points = toy.sample_domain(
         toy.sample_centre(0.0, rng_for(seed, "pole")), rng_for(seed, "validation")
     )
@@ -223,7 +226,7 @@ class HypersphereScores:
 def score_models(
     models: Perceptrons, points: Floats, atc_thresholds: Floats, toy: HypersphereToy, seed: int
 ) -> HypersphereScores:
-    """Compute the measures of every model; all models classify the same neighbors."""
+    """Compute accuracy, NI and ATC of every model; all models classify the same neighbors."""
     logits = models.logits(points)
     ones = (logits > 0).astype(np.int64)
     examples = hash_rows(points)
@@ -239,7 +242,7 @@ def score_models(
 
 
 def _build_row(distance: float, dataset_scores: list[HypersphereScores]) -> HypersphereRow:
-    """Average τ over the datasets at one distance on which both are defined."""
+    """Average τ over those datasets at one distance on which τ is defined for NI and ATC."""
     kept = [
         scores
         for scores in dataset_scores
@@ -259,7 +262,7 @@ def _mean_or_none(values: list[float]) -> float | None:
 
 
 def kendall_tau(first: Floats, second: Floats) -> float:
-    """Return Kendall's τ-b of values that are not all equal.
+    """Return Kendall's τ-b of two arrays, in each of which not all values are equal.
 
     >>> round(kendall_tau(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), 3)
     0.333

@@ -1,7 +1,8 @@
 """Spurious-feature toy (Garg et al., ICLR 2022, §6 and App. D), with known true accuracy.
 
-x = [x_inv, x_sp]: the invariant feature is uniform between a margin γ and c from the boundary; the
-spurious one is ±1 and agrees with the label with a probability that changes on the target.
+A row is x = [x_inv, x_sp]. The distance of the invariant feature x_inv from the class boundary is
+uniform between a margin γ and c. The spurious feature x_sp is ±1 and agrees with the label with a
+probability that differs between source and target.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from oodometer.estimators import (
 class SpuriousToy:
     """Linear sigmoid classifier on an invariant and a spurious feature.
 
-    By default the minority, where the spurious feature disagrees with the label, is 0.5 % of the
-    source: less than one of 100 equal-mass bins, which makes re-weighting over these bins fail.
+    By default, the spurious feature disagrees with the label in 0.5 % of the source rows. This is
+    less than one of 100 equal-mass bins holds, so re-weighting over such bins fails.
 
     Parameters
     ----------
@@ -73,9 +74,11 @@ class SpuriousToy:
     def draw(
         self, n: int, agreement: float, rng: np.random.Generator, c: float | None = None
     ) -> Predictions:
-        """Return labelled predictions of n rows with a given agreement of the spurious feature.
+        """Return labelled predictions on n random rows.
 
-        A second classifier with 3/4 of the spurious weight is attached as another model.
+        `agreement` is the probability that the spurious feature agrees with the label. The
+        predictions of a second classifier, which has 3/4 of the spurious weight, are attached as
+        those of another model.
         """
         labels = rng.integers(0, 2, n)
         side = 2 * labels - 1
@@ -88,7 +91,7 @@ class SpuriousToy:
         return rows.with_other_models(peer)
 
     def atc_error_bound(self, n: int, delta: float = 0.05) -> float:
-        """Return the bound of Theorem 3 on the error of ATC-MC, with probability 1 − δ."""
+        """Return the bound on the error of ATC-MC that holds with probability 1 − δ (Theorem 3)."""
         share = 1 - self.p_sp if self.w_sp > 0 else self.p_sp
         return math.sqrt(math.log(8 / delta) / (n * share))
 
@@ -105,7 +108,7 @@ METHODS: dict[str, Estimator] = {
 
 @dataclass(frozen=True)
 class SpuriousRow:
-    """True and estimated accuracy at one degree of agreement.
+    """True and estimated accuracy on one target.
 
     Parameters
     ----------
@@ -125,7 +128,9 @@ class SpuriousRow:
 def spurious_rows(
     toy: SpuriousToy, *, n: int = 100_000, c: float | None = None, seed: int = 0
 ) -> Iterator[SpuriousRow]:
-    """Estimate the accuracy on eleven targets with agreement 0, 0.1, …, 1.
+    """Estimate the accuracy on eleven targets.
+
+    The spurious feature agrees with the label with probability 0, 0.1, …, 1.
 
     Parameters
     ----------
