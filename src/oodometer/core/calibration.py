@@ -12,10 +12,10 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 
-# Bounds of the temperature; a fit that ends at a bound is reported.
+# Bounds of the temperature; `Temperature.at_bound` tells whether a fit ended at one of them.
 MIN_TEMPERATURE = 0.05
 MAX_TEMPERATURE = 20.0
-# The first Newton steps use about this many rows, the last ones all rows.
+# The first Newton steps use about this many rows; the last steps use all rows.
 WARM_START_ROWS = 20_000
 MAX_NEWTON_STEPS = 60
 
@@ -32,9 +32,10 @@ class Temperature:
 
 
 def fit_temperature(source: Predictions) -> Temperature:
-    """Return the temperature of maximum likelihood, argmin_T Σ −log softmax(z/T)_y.
+    """Return the maximum-likelihood temperature, argmin_T Σ −log softmax(z/T)_y for logits z.
 
-    The negative log-likelihood is convex in 1/T: Newton steps within a shrinking bracket.
+    The negative log-likelihood is convex in 1/T, so Newton steps within a shrinking bracket find
+    the minimum.
     """
     if source.scores is None:
         raise NotApplicable(f"a temperature needs probabilities or logits, not {source.score_type}")
@@ -62,10 +63,10 @@ def _nll_derivatives(source: Predictions, inverse: float) -> tuple[float, float,
 
 
 def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[float, bool]:
-    """Return the 1/T at which the slope is zero, and whether the iteration converged.
+    """Return the 1/T at which the derivative is zero, and whether the iteration converged.
 
-    If every label has the highest score, the slope is negative everywhere and eventually rounds to
-    zero; a slope of zero therefore moves the bracket towards the lowest temperature.
+    If the model classifies every row correctly, the derivative is negative for every 1/T and rounds
+    to zero when 1/T is large. A derivative of zero therefore moves the bracket to larger 1/T.
     """
     low = 1.0 / MAX_TEMPERATURE
     high = 1.0 / MIN_TEMPERATURE

@@ -1,4 +1,4 @@
-"""Exceptions, and constructors of the common error messages.
+"""Exceptions, and functions that build errors with common messages.
 
 OodometerError
 ├── InputError      invalid input (also a ValueError)
@@ -6,7 +6,7 @@ OodometerError
 ├── NotApplicable   the method does not apply to this input; the message is the reason
 └── MissingExtra    an optional package is not installed (also an ImportError)
 
-A message says what is wrong (with the value), what would be right, and what to do.
+A message says what is wrong (with the value), what was expected, and how to correct it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class UnknownName(InputError):
     Parameters
     ----------
     kind : str
-        What the name should refer to, as a noun.
+        Noun for the objects that have such names, for example "estimator".
     name : str
         The unknown name.
     known_names : iterable of str
@@ -69,16 +69,17 @@ class UnknownName(InputError):
         super().__init__(f"No {kind} is called {name!r}.{hint} There are: {listed}.")
 
     def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
-        # By default an exception is unpickled from its message alone; workers send this one.
+        # Workers send this exception to the parent process. By default, unpickling would call the
+        # constructor with the message as its only argument.
         return UnknownName, self._init_args
 
 
 class NotApplicable(OodometerError):
-    """Method that does not apply to this input; the message is the reason."""
+    """Raised by a method that does not apply to its input; the message is the reason."""
 
 
 class MissingExtra(OodometerError, ImportError):
-    """Optional package that is not installed; the message says how to install it."""
+    """Raised if an optional package is not installed; the message says how to install it."""
 
 
 def format_error(error: BaseException, *, first_line: bool = False) -> str:
@@ -87,11 +88,12 @@ def format_error(error: BaseException, *, first_line: bool = False) -> str:
     Parameters
     ----------
     error : BaseException
-        The exception. Its type is part of the text unless it is an `OodometerError`, whose message
-        is complete.
+        The exception. The text begins with the type of the exception, except for an
+        `OodometerError`, whose message is complete without the type.
     first_line : bool
-        Return only the first line of the message, without the type and the final period, to be
-        quoted in another message. For an `OSError`, that is the system's text without the path.
+        Return only the first line of the message, without the type and the final period, so that
+        it can be quoted in another message. For an `OSError`, the line is the text of the operating
+        system without the path.
 
     Examples
     --------
@@ -120,7 +122,7 @@ def unknown_column(name: str, columns: Iterable[str], *, where: str = "the table
     columns : iterable of str
         The columns that exist.
     where : str
-        What was searched, as a noun phrase.
+        Noun phrase for the place that was searched, for example a quoted file name.
 
     Examples
     --------
@@ -176,7 +178,7 @@ def wrong_shape(argument: str, expected: str, shape: tuple[int, ...]) -> InputEr
     argument : str
         Name of the parameter.
     expected : str
-        The right shape, such as ``"(n, k)"``, with a remark if one is needed.
+        The expected shape, such as ``"(n, k)"``, optionally followed by an explanation.
     shape : tuple of int
         Shape of the array that was passed.
 
@@ -196,7 +198,7 @@ def not_a_file(path: str | os.PathLike[str], *, expected: str = "a file") -> Inp
     path : str or path-like
         The path that was passed.
     expected : str
-        What was expected there, as a noun phrase.
+        Noun phrase for the expected kind of file, for example "a Parquet file".
 
     Examples
     --------
@@ -205,7 +207,7 @@ def not_a_file(path: str | os.PathLike[str], *, expected: str = "a file") -> Inp
     """
     name = repr(str(path))[:MAX_PATH_CHARS]
     problem = f"There is no file {name}"
-    # Not the methods of Path, which raise if a name is too long for the file system.
+    # os.path is used because the methods of Path raise if a name is too long for the file system.
     if os.path.isdir(path):
         problem = f"{name} is a folder"
     elif os.path.exists(path):

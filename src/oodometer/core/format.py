@@ -1,4 +1,4 @@
-"""Numbers, counts and durations as text."""
+"""Format numbers, counts and durations as text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pluralize(n: int, noun: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in seconds, minutes or hours.
+    """Return a duration as text, in seconds, minutes or hours.
 
     >>> format_duration(40), format_duration(400), format_duration(40_000)
     ('40 s', '7 min', '11.1 h')
@@ -47,13 +47,13 @@ def few_rows_warning(sizes: Sequence[int]) -> str:
     """Return a warning if segments are too small for reliable intervals; "" otherwise.
 
     >>> few_rows_warning([1, 100])
-    '1 of 2 has fewer than 30 rows: their intervals are too narrow, and that of a single row has no width.'
+    '1 of 2 has fewer than 30 rows: such intervals are too narrow, and the interval of a single row has no width.'
     """
     n_small = sum(size < MIN_RELIABLE_ROWS for size in sizes)
     if not n_small:
         return ""
     verb = "has" if n_small == 1 else "have"
     return (
-        f"{n_small:,} of {len(sizes):,} {verb} fewer than {MIN_RELIABLE_ROWS} rows: their intervals "
-        "are too narrow, and that of a single row has no width."
+        f"{n_small:,} of {len(sizes):,} {verb} fewer than {MIN_RELIABLE_ROWS} rows: such intervals "
+        "are too narrow, and the interval of a single row has no width."
     )

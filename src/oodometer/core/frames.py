@@ -1,8 +1,9 @@
-"""Prediction columns of data frames: find scores and labels by name, read them as arrays.
+"""Find the columns of scores and labels in a data frame, and read them as arrays.
 
-Every frame with the Arrow interface is accepted: pandas, polars, pyarrow. Scores are columns that
-share a prefix (`prob_0`, `prob_1`, … or `prob_cat`, `prob_dog`), one column of lists, or, with two
-classes, one column of numbers (`prob`): the score of the second class.
+Every frame with the Arrow interface is accepted, such as those of pandas, polars and pyarrow.
+Scores are in one of three forms: one column per class with a common prefix (`prob_0`, `prob_1`, …
+or `prob_cat`, `prob_dog`), one column of lists, or, with two classes, one column of numbers
+(`prob`) that holds the score of the second class.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 from oodometer.core.array_types import Array, Floats, ScoreType
 from oodometer.core.errors import InputError, format_error, unknown_column
 
-# Columns to search if the user names none: list column, prefix, single column of numbers.
+# Names to search for if the user names no column. For each type of scores, these are the name of a
+# column of lists, the prefix of one column per class, and the name of a single column of numbers.
 DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
     "probs": ("probs", "prob_", "prob"),
     "logits": ("logits", "logit_", "logit"),
@@ -58,7 +60,7 @@ def _check_unique_columns(names: list[str]) -> None:
 
 
 def _conversion_error(frame: Any, error: Exception) -> InputError:
-    """Return the error for a pandas frame that Arrow can't read; name a column of mixed types."""
+    """Return the error for a frame that Arrow can't read, with a column of mixed types if any."""
     _check_unique_columns([str(name) for name in getattr(frame, "columns", ())])
     for name, column in frame.items() if hasattr(frame, "items") else ():
         known = [
@@ -85,7 +87,7 @@ def drop_pandas_index(table: Any) -> Any:
 
 
 def type_category(arrow_type: Any) -> str:
-    """Return "number", "decimal", "text", "boolean", "list" or "null"; else the type's own name.
+    """Return "number", "decimal", "text", "boolean", "list" or "null", or else the Arrow type name.
 
     Examples
     --------
@@ -115,7 +117,7 @@ def type_category(arrow_type: Any) -> str:
 
 
 def value_type(arrow_type: Any) -> Any:
-    """Return the type of the values of a dictionary-encoded column; other types unchanged."""
+    """Return the value type of a dictionary-encoded column; return any other type unchanged."""
     from pyarrow import types
 
     return arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
@@ -126,11 +128,11 @@ def value_type(arrow_type: Any) -> Any:
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """Location of the scores in a table.
+    """Names of the score columns of a table.
 
-    `columns` are in class order, `class_names` are the names in their suffixes. If
-    `is_single_column`, one column holds lists of scores, or the scores of the second of two
-    classes.
+    `columns` are in the order of the classes, and `class_names` are the suffixes of the column
+    names. If `is_single_column`, the only column holds lists of scores, or the scores of the second
+    of two classes.
     """
 
     score_type: ScoreType
@@ -147,10 +149,11 @@ def find_prediction_columns(
     logit_columns: str | None = None,
     labelled: bool = True,
 ) -> tuple[ScoreColumns, str | None]:
-    """Return the location of the scores, and the label column if there is one.
+    """Return the score columns, and the name of the label column if there is one.
 
-    With `labelled`, a label column that was named must exist. Without, labels are optional, and
-    no label column is used as a score, whatever its name.
+    If `labelled` is true, a label column that the user named must exist. If `labelled` is false,
+    labels are optional, and the label column is never used as a score column, even if its name
+    begins with the prefix of the scores.
     """
     scored = table
     if not labelled:
@@ -166,7 +169,7 @@ def find_prediction_columns(
 
 
 def requested_score_columns(probs: str | None, logits: str | None) -> list[tuple[ScoreType, str]]:
-    """Return the score type and the column name or prefix that the user named, if any."""
+    """Return a list with the score type and the column or prefix that the user named, if any."""
     if probs is not None and logits is not None:
         raise InputError("Both probs and logits are named. Name only one of them.")
     if probs is not None:
@@ -177,12 +180,12 @@ def requested_score_columns(probs: str | None, logits: str | None) -> list[tuple
 def find_score_columns(
     table: Any, *, probs: str | None = None, logits: str | None = None
 ) -> ScoreColumns:
-    """Return the location of the scores: in the named columns or else in the default ones."""
+    """Return the score columns that the user named, or else those with default names."""
     requested = requested_score_columns(probs, logits)
     candidates = requested or [
         (score_type, name) for score_type, names in DEFAULT_SCORE_COLUMNS.items() for name in names
     ]
-    # Of the default names, only those that end in _ are prefixes.
+    # A default name is a prefix only if it ends in _; a name given by the user can always be one.
     matches = [
         (score_type, name)
         for score_type, name in candidates
@@ -219,7 +222,7 @@ def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> st
 
 
 def _columns_in_class_order(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:
-    """Return columns and class names: 0 to k-1 by number, other suffixes in the table's order."""
+    """Return columns and class names, sorted by number if the suffixes are 0 to k-1."""
     columns = _columns_with_prefix(table, prefix)
     suffixes = [name[len(prefix) :] for name in columns]
     if all(suffix[0] in "_.-" and len(suffix) > 1 for suffix in suffixes):
@@ -252,8 +255,9 @@ def _columns_in_class_order(table: Any, prefix: str) -> tuple[list[str], tuple[s
 def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = None) -> Array:
     """Return the (n, k) scores of a table.
 
-    Columns per class are copied into `out`, of shape (k, at least n), if its type fits. A caller
-    that reads many batches saves memory allocations, which take longer than the copying.
+    If there is one column per class, and `out` has the right type and the shape (k, at least n),
+    the scores are copied into `out`. A caller that reads many batches can pass the same `out` each
+    time, because allocating memory takes longer than copying.
     """
     if not score_columns.is_single_column:
         return _read_columns(table, score_columns.columns, out)
@@ -264,7 +268,7 @@ def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = Non
 
 
 def _read_columns(table: Any, columns: Sequence[str], out: Array | None) -> Array:
-    """Return columns side by side, contiguous per class because they are read per class."""
+    """Return an (n, k) array of columns in which the values of each class are contiguous."""
     import pyarrow as pa
 
     narrow = (pa.float16(), pa.float32())
@@ -281,7 +285,7 @@ def _read_columns(table: Any, columns: Sequence[str], out: Array | None) -> Arra
 
 
 def _read_binary_scores(table: Any, name: str, score_type: ScoreType) -> Array:
-    """Return both classes' scores from those of the second: 1 - p and p, or 0 and the logit."""
+    """Return the scores of two classes, (1 - p, p) or (0, logit), from those of the second."""
     second = read_numbers(table, name)
     pair = np.zeros((2, len(second)), dtype=np.result_type(second.dtype, np.float32))
     pair[1] = second
@@ -321,14 +325,14 @@ def _read_list_column(table: Any, name: str) -> Array:
 
 
 def read_numbers(table: Any, name: str) -> Array:
-    """Return a column of numbers; raise with the row if a value is text or missing."""
+    """Return a column of numbers; raise an error that names the row if a value is not a number."""
     column = _numeric_column(table, name)
     check_no_nulls(column, name)
     return _to_numpy(column, name)
 
 
 def read_nullable_floats(table: Any, name: str) -> Floats:
-    """Return a column of numbers as float64, NaN where a value is missing; raise if it is text."""
+    """Return a column of numbers as float64, with NaN for missing values; raise if it is text."""
     column = _numeric_column(table, name).cast("float64")
     return np.array(_to_numpy(column, name), dtype=np.float64)
 
@@ -357,7 +361,7 @@ def _first_non_number(column: Any) -> tuple[int, str]:
 
 
 def read_texts(table: Any, name: str) -> list[str]:
-    """Return a column of any type as text; raise with the row if a value is missing or empty."""
+    """Return a column of any type as text; raise if a value is missing or empty."""
     column = table.column(name)
     check_no_nulls(column, name)
     texts = [str(cell) for cell in column.to_pylist()]
@@ -367,7 +371,7 @@ def read_texts(table: Any, name: str) -> list[str]:
 
 
 def read_column(table: Any, name: str) -> Array:
-    """Return a column in its own type: numbers, text or dates."""
+    """Return a column as an array of its own type, such as numbers, text or dates."""
     import pyarrow as pa
 
     if name not in table.column_names:
@@ -396,7 +400,7 @@ def _to_numpy(column: Any, name: str) -> Array:
 
 
 def check_no_nulls(column: Any, name: str) -> None:
-    """Raise with the row if a value of the column is missing."""
+    """Raise an error that names the row if a value of the column is missing."""
     if column.null_count:
         raise _missing_value(name, _first_null(column))
 

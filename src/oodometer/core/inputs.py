@@ -1,12 +1,12 @@
 """Batches of inputs: images, texts, pairs of texts, vectors or table rows.
 
-A batch is plain data; its type determines its kind:
+A batch has no class of its own. Its kind is determined by its Python type:
 
 images   uint8 array (n, height, width), or (n, height, width, channels) with 1 or 3 channels
 text     list of strings
 pairs    list of pairs of strings (premise and hypothesis, question and passage)
 vectors  array of floats (n, d), or (n, …) of any shape
-table    pyarrow.Table of n rows, columns of numbers or of categories
+table    pyarrow.Table of n rows whose columns hold numbers or categories
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def is_table(inputs: Inputs) -> bool:
 
 
 def take(inputs: Inputs, index: Ints | slice) -> Inputs:
-    """Return some rows of a batch, in the order of the index.
+    """Return the selected rows of a batch, in the order of the index.
 
     >>> take(["a", "b", "c"], np.array([2, 0]))
     ['c', 'a']
@@ -108,7 +108,7 @@ def take(inputs: Inputs, index: Ints | slice) -> Inputs:
 
 
 def concat_batches(parts: Sequence[Inputs]) -> Inputs:
-    """Return the rows of several batches of one kind as one batch."""
+    """Concatenate several batches of one kind."""
     if isinstance(parts[0], list):
         return [row for part in parts for row in part]
     if is_table(parts[0]):
@@ -126,7 +126,7 @@ def batches_equal(first: Inputs, other: Inputs) -> bool:
 
 
 def iter_row_bytes(inputs: Inputs) -> Iterator[bytes]:
-    """Yield the content of each row as bytes; equal rows of a batch give equal bytes."""
+    """Yield the content of each row as bytes, which are equal for equal rows of a batch."""
     if isinstance(inputs, np.ndarray):
         yield from (row.tobytes() for row in inputs)
     elif isinstance(inputs, list):
@@ -153,7 +153,7 @@ def _hash_bytes(rows: Iterable[bytes]) -> RowHashes:
 
 
 def _hash_table_rows(table: Any) -> RowHashes:
-    """Return row hashes, hashing each distinct value of a column once: tables have few of them."""
+    """Return the hash of each row; each distinct value of a column is hashed only once."""
     row_hashes: RowHashes = np.zeros(len(table), dtype=np.uint64)
     for column in table.combine_chunks().columns:
         coded = _decode_column(column).dictionary_encode(null_encoding="encode")
@@ -163,7 +163,7 @@ def _hash_table_rows(table: Any) -> RowHashes:
 
 
 def _decode_column(column: Any) -> Any:
-    """Return a column of at most one chunk as a plain array, without dictionary encoding."""
+    """Return a column as one Arrow array without chunks and without dictionary encoding."""
     import pyarrow as pa
 
     array = column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
@@ -171,7 +171,7 @@ def _decode_column(column: Any) -> Any:
 
 
 def splitmix64(values: RowHashes) -> RowHashes:
-    """Return the SplitMix64 hash: a bijection of 64 bits in which every bit affects all others."""
+    """Return the SplitMix64 hash of each value, a bijection of 64 bits that mixes all bits."""
     with np.errstate(over="ignore"):
         values = values + SPLITMIX_INCREMENT
         values = (values ^ (values >> np.uint64(30))) * _SPLITMIX_MULTIPLIER_1

@@ -1,4 +1,4 @@
-"""Dataclasses and arrays as plain values for JSON."""
+"""Convert dataclasses and arrays to values that JSON can store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 
 def to_jsonable(value: Any) -> Any:
-    """Return `value` as dictionaries, lists, strings, numbers, booleans and None.
+    """Convert `value` to dictionaries, lists, strings, numbers, booleans and None.
 
-    An object with a method `to_dict` is converted by it, any other dataclass field by field. Arrays
-    and tuples become lists, paths become strings.
+    An object with a method `to_dict` is converted by this method; any other dataclass is converted
+    field by field. Arrays and tuples become lists, and paths become strings.
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ def to_jsonable(value: Any) -> Any:
 
 
 def fields_to_jsonable(instance: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as plain values; for a `to_dict` that adds or renames some.
+    """Convert the fields of a dataclass to values for JSON.
+
+    Use it in a `to_dict` that adds or renames keys.
 
     Examples
     --------

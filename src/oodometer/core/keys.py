@@ -1,7 +1,8 @@
-"""Keys of settings: text that identifies a member of a family and does not depend on class names.
+"""Text keys that identify an estimator, measure, metric or transform together with its settings.
 
-Stores keep these keys, so renaming a class must not change them. A setting's name and a member's
-public name are data: renaming one of them changes the key.
+Results are stored under these keys. A key does not contain the name of the Python class, so a class
+may be renamed. It contains the public name and the names of the settings, so renaming one of these
+would make stored results unreachable.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from oodometer.core.errors import InputError
 
 
 def settings_key(member: Any) -> str:
-    """Return `name{setting=value, …}` of a dataclass of settings, the same in every process.
+    """Return the key `name{setting=value, …}`, which is the same in every process.
 
     Parameters
     ----------
     member : object with a `name`
-        An estimator, measure, metric, transform or corruption. Settings are the fields of a
-        dataclass that its `repr` shows; a setting that is itself a dataclass with a name is keyed
-        likewise. Anything that is not a dataclass has no settings.
+        An estimator, measure, metric, transform or corruption. Its settings are the dataclass
+        fields that its `repr` shows. If the value of a setting is itself a dataclass, its own key
+        is used. An object that is not a dataclass has no settings.
 
     Raises
     ------

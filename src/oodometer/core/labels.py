@@ -1,4 +1,4 @@
-"""Label encoding: labels given as class numbers or class names become class numbers 0 to k-1."""
+"""Encode labels, given as class numbers or class names, as class numbers 0 to k-1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LISTED_CLASSES = 8
 
 
 def validate_class_names(class_names: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
-    """Return the class names as text; raise unless there are `k` different ones."""
+    """Return the class names as text; raise unless there are exactly `k` distinct names."""
     if class_names is None:
         return None
     names = tuple(str(name) for name in class_names)
@@ -42,8 +42,8 @@ def is_blank(value: object) -> bool:
 def normalize_labels(values: Any, n: int | None = None) -> Array | None:
     """Return the labels of a dataset as an array of numbers or text; None if there are none.
 
-    Class names are not known yet. Raise if a label is missing or, with `n`, if there is not
-    exactly one label per row.
+    The labels are not compared with class names, which may not be known yet. Raise if a label is
+    missing or, if `n` is given, if the number of labels is not `n`.
     """
     if values is None:
         return None
@@ -79,21 +79,22 @@ def encode_labels(
     *,
     numeric_text: bool = False,
 ) -> Ints | None:
-    """Return labels as class numbers 0 to k-1.
+    """Convert labels, which are class numbers or class names, to class numbers 0 to k-1.
 
     Parameters
     ----------
     values : array-like of shape (n,), or None
-        Class numbers or class names. Booleans are the classes 0 and 1, or the classes called true
-        and false. If all class names are integers, numbers are names too.
+        Class numbers or class names. False and True mean the classes 0 and 1 or, if the two classes
+        are called false and true, these classes. If all class names are integers, numbers are
+        interpreted as class names.
     n, k : int
         Number of rows and of classes.
     class_names : sequence of str, optional
         Names of the classes in their order.
     argument : str
-        What error messages call the labels.
+        Word for the labels in error messages.
     numeric_text : bool
-        Accept class numbers written as text: digits that are not names of classes.
+        Also accept class numbers that are written as text, such as "1".
 
     Returns
     -------
@@ -161,7 +162,7 @@ def _not_a_label(argument: str, row: int, value: str) -> InputError:
 
 
 def _numbers_from_text(array: Array, class_names: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
-    """Return digits as integers, and the class names unless the integers are class numbers."""
+    """Convert labels of digits to integers, and drop the class names if no label is a name."""
     distinct = [str(label).strip() for label in np.unique(array)]
     if not distinct or not all(map(str.isdecimal, distinct)):
         return array, class_names

@@ -1,4 +1,4 @@
-"""Lazy exports of packages: public names are imported when they are first used (PEP 562)."""
+"""Lazy exports: the public names of a package are imported when they are first used (PEP 562)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def lazy_exports(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package that imports its public names on first use.
 
-    Type checkers read the imports under `TYPE_CHECKING` instead; hide these two from them, or any
-    misspelt name would pass.
+    Type checkers read the imports under `TYPE_CHECKING` instead. Define `__getattr__` and `__dir__`
+    only if `TYPE_CHECKING` is false: otherwise a type checker would accept every misspelt name.
 
     Parameters
     ----------

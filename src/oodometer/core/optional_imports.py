@@ -15,7 +15,7 @@ _TOKENIZER_FILE_PATTERNS = ("tokenizer*", "vocab*", "*.model", "*.spm")
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
-    """Import an optional module; raise `MissingExtra` with the extra to install.
+    """Import an optional module; raise `MissingExtra`, which names the extra, if it is missing.
 
     >>> require("math", extra="maths", purpose="roots").sqrt(4.0)
     2.0
@@ -30,7 +30,7 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
 
 
 def torch_package() -> Any:
-    """Import torch; a function, because torch takes seconds to import."""
+    """Import torch on demand, because importing torch takes seconds."""
     return require("torch", extra="torch", purpose="Running a torch network")
 
 
@@ -40,7 +40,7 @@ def opencv() -> Any:
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Return whether a folder has tokenizer files; without any, transformers creates an empty one."""
+    """Return whether a folder has tokenizer files; otherwise transformers creates an empty one."""
     return any(next(folder.glob(pattern), None) for pattern in _TOKENIZER_FILE_PATTERNS)
 
 

@@ -1,4 +1,4 @@
-"""Predictions: validated outputs of a classifier, with the statistics that estimators share."""
+"""Validated outputs of a classifier, with statistics of each row such as its confidence."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CachedValue = TypeVar("CachedValue")
 
 
 def select_rows(values: Any, index: RowIndex) -> Any:
-    """Return the selected rows; None if `values` is None."""
+    """Return the selected rows of an array; return None if `values` is None."""
     return None if values is None else values[index]
 
 
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
-    """Statistics of each row that are known without computing; None if not known."""
+    """Statistics of each row that have already been computed; None for the others."""
 
     confidence: Floats | None = None
     negative_entropy: Floats | None = None
@@ -54,7 +54,8 @@ class Predictions:
     n, k : int
         Number of rows and of classes.
     score_type : {"probs", "logits", "classes", "signals"}
-        What is known: probabilities, logits, only the predicted classes, or only the confidences.
+        Type of the outputs: probabilities, logits, predicted classes only ("classes"), or
+        confidences only ("signals").
     scores : array of shape (n, k), optional
         Probabilities or logits.
     labels : array of int of shape (n,), optional
@@ -70,7 +71,7 @@ class Predictions:
     other_models : tuple of Predictions
         Predictions of other models for the same rows.
     precomputed : RowStatistics
-        Statistics that are already known.
+        Statistics of the rows that have already been computed.
 
     Examples
     --------
@@ -241,7 +242,7 @@ class Predictions:
     def from_confidence(
         cls, confidence: Any, *, k: int, negative_entropy: Any = None, correct: Any = None
     ) -> Predictions:
-        """Create predictions of which only the confidences (and entropies) were stored.
+        """Create predictions from confidences alone, for results without class probabilities.
 
         Parameters
         ----------
@@ -252,12 +253,12 @@ class Predictions:
         negative_entropy : array-like of shape (n,), optional
             Σ p log p of each row.
         correct : array-like of bool of shape (n,), optional
-            Whether the predicted class of each row is right.
+            Whether each row is classified correctly.
 
         Raises
         ------
         InputError
-            If a value is outside the range that is possible with k classes.
+            If a value is impossible for k classes, for example a confidence below 1/k.
 
         Examples
         --------
@@ -298,8 +299,9 @@ class Predictions:
         label_column : str, optional
             Column of the true classes; by default `label`, if it exists.
         prob_columns, logit_columns : str, optional
-            Name of a list column, or prefix of one column per class. By default the columns
-            `probs`, `prob_…` and `prob`, or `logits`, `logit_…` and `logit`, are searched.
+            Name of a list column, or common prefix of one column per class. By default, the
+            columns are found by the names `probs`, `prob_…` and `prob`, or `logits`, `logit_…` and
+            `logit`.
         class_names : sequence of str, optional
             Names of the classes; by default the suffixes of the score columns.
 
@@ -399,7 +401,7 @@ class Predictions:
 
     @property
     def probs(self) -> Floats:
-        """Probabilities (n, k) at the temperature; computed on each access unless stored."""
+        """Probabilities (n, k) at the temperature; logits are converted on each access."""
         scores, score_type = self.require_scores("probabilities")
         is_working_type = scores.dtype == softmax_kernels.work_dtype(scores)
         if score_type == "probs" and self.temperature == 1.0 and is_working_type:
@@ -418,7 +420,7 @@ class Predictions:
 
     @property
     def _known_statistics(self) -> RowStatistics:
-        """Statistics that are precomputed or were computed so far."""
+        """Statistics that were passed to the constructor or have been computed since."""
         computed = self.__dict__
         known = self.precomputed
         separate = computed.get("_confidence"), computed.get("_classes")
@@ -433,9 +435,9 @@ class Predictions:
     def cached(self, key: Hashable, make: Callable[[], CachedValue]) -> CachedValue:
         """Return the value of `make()`, computed once for these rows and this key.
 
-        Estimators share work in this way. The key must name everything but the rows that the value
-        depends on. Values are freed with the predictions and are not part of their pickle,
-        equality or `repr`.
+        Several estimators can reuse an intermediate result in this way. The key must contain
+        everything that the value depends on, except the rows. The values are freed together with
+        the predictions, and are not part of their pickle, equality or `repr`.
 
         Examples
         --------
@@ -452,7 +454,7 @@ class Predictions:
     # Derived predictions --------------------------------------------------------------------
 
     def rows(self, index: RowIndex) -> Predictions:
-        """Return the predictions of some rows, with the statistics computed so far."""
+        """Return the predictions of the selected rows, with the statistics computed so far."""
         return replace(
             self,
             n=len(np.empty(self.n, dtype=np.int8)[index]),
@@ -465,7 +467,7 @@ class Predictions:
         )
 
     def at_temperature(self, temperature: float) -> Predictions:
-        """Return the predictions with logits divided by a temperature."""
+        """Return the predictions with their logits divided by a temperature."""
         if not (np.isfinite(temperature) and temperature > 0):
             raise out_of_range("temperature", temperature, above=0)
         if self.scores is None or temperature == self.temperature:
@@ -475,7 +477,7 @@ class Predictions:
         return replace(self, temperature=float(temperature), precomputed=known)
 
     def without_labels(self) -> Predictions:
-        """Return the predictions without labels and everything computed from them."""
+        """Return the predictions without labels and without statistics computed from labels."""
         if not self.is_labelled:
             return self
         known = replace(self._known_statistics, correct=None)
@@ -484,7 +486,8 @@ class Predictions:
     def reorder_classes(self, class_names: tuple[str, ...] | None) -> Predictions:
         """Return the predictions with the classes in the order of `class_names`.
 
-        Unchanged if `class_names` is None or if the classes have no names.
+        The predictions are returned unchanged if `class_names` is None or if they have no class
+        names of their own.
         """
         if class_names is None or self.class_names is None or class_names == self.class_names:
             return self
@@ -499,7 +502,7 @@ class Predictions:
         return self._permute_classes(class_names, order)
 
     def _permute_classes(self, class_names: tuple[str, ...], order: Ints) -> Predictions:
-        """Return the predictions with class `order[j]` as class j; other models likewise."""
+        """Return the predictions, and those of other models, with class `order[j]` as class j."""
         new_number = np.argsort(order)
         known = self._known_statistics
         if known.classes is not None:
@@ -532,5 +535,5 @@ class Predictions:
         return replace(self, precomputed=self._known_statistics, other_models=tuple(aligned))
 
 
-# Values of `Predictions.cached`. Kept outside of the instances, so that they are never pickled.
+# Values of `Predictions.cached`, kept outside of the instances so that they are never pickled.
 _CACHE: WeakKeyDictionary[Predictions, dict[Hashable, Any]] = WeakKeyDictionary()

@@ -14,7 +14,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.random_streams import RowStreams
 from oodometer.core.results import Estimate, Score
 
-# Requirements of a measure or metric.
+# Data that a measure or metric can need.
 Need = Literal[
     "outputs",
     "labels",
@@ -38,25 +38,28 @@ class Estimator(Protocol):
 
     @property
     def name(self) -> str:
-        """Name by which users select it."""
+        """Name by which users select this method."""
 
     @property
     def assumes(self) -> str:
-        """Assumption under which the estimate is right, in one line."""
+        """Assumption under which the estimate is correct, in one line."""
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         """Estimate the accuracy on the target."""
 
 
 class StreamingEstimator(ABC, Generic[Learned, Summary]):
-    """Estimator in three steps: learn from the source, summarize the target, finish.
+    """Estimator that works in three steps, so that the target can be read in batches.
 
-    If `is_mergeable`, summaries are arrays of sums: the summaries of two batches add up to the
-    summary of both, so arrays, files and clusters share the code. `resample` returns bootstrap
-    replicates of the estimate, computed from what was learned and summarized alone.
+    `learn` fits the method to the source, `summarize` reduces a batch of target rows to a summary,
+    and `finish` computes the estimate from the summary of all rows. If `is_mergeable` is true,
+    summaries are arrays that can be added: the sum of the summaries of two batches is the summary
+    of both batches together. Arrays, large files and clusters then use the same code. `resample`
+    returns bootstrap replicates of the estimate; it reads no rows, only the results of `learn` and
+    `summarize`.
 
-    An estimator that `assumes_calibrated` treats confidences as probabilities of being correct.
-    The uncertainty of their calibration on the source is then added to its confidence interval.
+    If `assumes_calibrated` is true, the estimator treats confidences as probabilities of being
+    correct, and the uncertainty of the calibration on the source widens the confidence interval.
     """
 
     is_mergeable: ClassVar[bool] = True
@@ -69,17 +72,17 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name by which users select it."""
+        """Name by which users select this method."""
 
     @property
     @abstractmethod
     def assumes(self) -> str:
-        """Assumption under which the estimate is right, in one line."""
+        """Assumption under which the estimate is correct, in one line."""
 
     @property
     @abstractmethod
     def needs(self) -> tuple[str, ...]:
-        """Required input, in words."""
+        """Inputs that the method needs, such as "source labels"."""
 
     @property
     @abstractmethod
@@ -102,7 +105,7 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
     def resample(
         self, learned: Learned, total: Summary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Return bootstrap replicates of the estimate, with both sides resampled."""
+        """Return bootstrap replicates of the estimate, with source and target resampled."""
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         """Estimate the accuracy on the target."""
@@ -112,23 +115,23 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
 
 @runtime_checkable
 class Model(Protocol):
-    """Classifier of inputs; `as_model` opens most kinds."""
+    """Classifier of inputs; `as_model` creates one from most kinds of models."""
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """Name that tables and reports show."""
 
     def classify(self, inputs: Inputs) -> Predictions:
-        """Return the predictions for a batch, in order."""
+        """Return the predictions for a batch of inputs, in the order of the inputs."""
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Named rows of one kind; `as_dataset` opens most kinds."""
+    """Rows of one kind of input; `as_dataset` creates one from files, folders and arrays."""
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """Name that tables and reports show."""
 
     @property
     def kind(self) -> InputKind:
@@ -149,33 +152,33 @@ class Dataset(Protocol):
     def __len__(self) -> int: ...
 
     def take(self, index: Ints | slice) -> Inputs:
-        """Return some rows as a batch, in the order of the index."""
+        """Return the selected rows as a batch, in the order of the index."""
 
     def batches(self, size: int) -> Iterator[Inputs]:
         """Yield all rows in order, `size` at a time."""
 
     def rows(self, index: Ints | slice) -> Dataset:
-        """Return a dataset of some rows."""
+        """Return a dataset of the selected rows."""
 
 
 class FamilyMember(Protocol):
-    """Description that every measure and metric has."""
+    """Attributes that describe a measure or a metric."""
 
     @property
     def name(self) -> str:
-        """Name by which users select it: one word in lower case."""
+        """Name by which users select the measure or metric, one word in lower case."""
 
     @property
     def label(self) -> str:
-        """Name in the papers."""
+        """Name that the paper uses."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """Required input."""
+        """Data that the method needs."""
 
     @property
     def assumes(self) -> str:
-        """Assumption under which the value indicates an error, or its meaning, in one line."""
+        """Assumption of a measure, or meaning of the value of a metric, in one line."""
 
     @property
     def paper(self) -> str:
@@ -184,55 +187,59 @@ class FamilyMember(Protocol):
 
 @runtime_checkable
 class Measure(FamilyMember, Protocol):
-    """Score, in its own unit and without target labels, that may indicate the target error."""
+    """Method that computes, without target labels, a score that may indicate the target error."""
 
     def measure(self, subject: Any) -> Score | float:
-        """Return the score; raise `NotApplicable` with the reason if there is none."""
+        """Return the score; raise `NotApplicable` with the reason if it can't be computed."""
 
 
 @runtime_checkable
 class Metric(FamilyMember, Protocol):
-    """Score of a model on labelled data."""
+    """Method that computes a score of a model on labelled data."""
 
     def evaluate(self, view: Any) -> Score:
-        """Return the score; raise `NotApplicable` with the reason if there is none."""
+        """Return the score; raise `NotApplicable` with the reason if it can't be computed."""
 
 
 class Transform(ABC):
-    """Label-preserving change of inputs: a frozen dataclass of settings with a `magnitude`.
+    """Base class of random changes of inputs that preserve the label.
 
-    Every draw stays within the magnitude; 0 changes nothing.
+    A transform is a frozen dataclass of settings, one of which is its `magnitude`. No draw changes
+    an input by more than the magnitude; a magnitude of 0 changes nothing.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name by which users select it."""
+        """Name by which users select this method."""
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """Suffix in the name of a measure, such as NI-RandAug."""
+        """Suffix in the names of measures that use the transform, such as NI-RandAug."""
 
     @property
     @abstractmethod
     def kinds(self) -> tuple[InputKind, ...]:
-        """Kinds of inputs that it can change."""
+        """Kinds of inputs that the transform can change."""
 
     @property
     @abstractmethod
     def assumes(self) -> str:
-        """Inputs whose class it preserves, in one line."""
+        """Description, in one line, of the inputs whose class the transform preserves."""
 
     @property
     @abstractmethod
     def magnitude(self) -> float:
-        """Upper bound of every draw."""
+        """Largest strength of a draw."""
 
     def learn(self, inputs: Inputs) -> Transform:
-        """Return the transform fitted to unlabelled inputs (a vocabulary, the columns)."""
+        """Return a copy fitted to unlabelled inputs, for example with their vocabulary."""
         return self
 
     @abstractmethod
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Return one changed copy of each row, of the same type and shape, by its own stream."""
+        """Return a changed copy of each row, drawn from the random stream of this row.
+
+        The result has the same type and shape as `inputs`.
+        """

@@ -1,8 +1,8 @@
-"""Random streams per row: counter-based numbers from the seed, the row's content and the draw.
+"""One random stream per row, derived from the seed, the row's content and the number of the draw.
 
-Each row of a batch has its own stream. Numbers are hashes of a counter (SplitMix64; Steele et al.,
-2014) rather than states of a generator, so they do not depend on the order of rows, the batch size
-or the number of workers, and a whole batch is drawn at once.
+A random number is the hash of a counter (SplitMix64; Steele et al., 2014) instead of the state of a
+generator. Therefore, the numbers of a row do not depend on the order of rows, the batch size or the
+number of workers, and the numbers of a whole batch are computed at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RowStreams:
     draw_index : array of int of shape (n,)
         Number of the draw of each row, from 1.
     namespace : str
-        Name that separates streams of the same row, such as those of the two texts of a pair.
+        Name that distinguishes several streams of one row, for example one for each text of a pair.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class RowStreams:
         return uniforms
 
     def generators(self) -> Iterator[np.random.Generator]:
-        """Yield one generator per row, for draws whose number is not known in advance."""
+        """Yield one generator per row, for rows that need an unknown amount of random numbers."""
         for state in self.initial_states:
             yield np.random.Generator(np.random.Philox(key=int(state)))
 
@@ -73,11 +73,11 @@ class RowStreams:
         return replace(self, row_keys=self.row_keys[index], draw_index=self.draw_index[index])
 
     def substream(self, name: str) -> RowStreams:
-        """Return separate streams for a part of each input, such as one text of a pair."""
+        """Return independent streams for one part of each input, such as one text of a pair."""
         return replace(self, namespace=f"{self.namespace}/{name}")
 
 
-# Uniform numbers are multiples of 2⁻⁵³; half of that replaces 0, which has no normal quantile.
+# Uniform numbers are multiples of 2⁻⁵³. The normal quantile of 0 is infinite, so 2⁻⁵⁴ replaces 0.
 MIN_UNIFORM = 2.0**-54
 
 

@@ -1,4 +1,7 @@
-"""Registry of families: members from entry points, and members that a user selects."""
+"""Find estimators, measures, metrics and transforms by entry point, by name or as instances.
+
+The four are called families, and each estimator, measure, metric or transform is a member.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def load_entry_points(
 ) -> tuple[Member, ...]:
     """Return the members that installed packages add to a family.
 
-    `requirements` says in error messages what a member must be, as a noun phrase.
+    `requirements` is a noun phrase for a valid member, used in error messages.
     """
     from importlib.metadata import entry_points  # slow to import, and not always needed
 
@@ -38,7 +41,10 @@ def resolve_members(
     available: Callable[[], Iterable[Member]],
     get: Callable[[str], Member],
 ) -> list[Member]:
-    """Return the members selected by name or as instances, without duplicates; None for all."""
+    """Return the selected members without duplicates; None selects all available members.
+
+    Each selected member is a name or an instance.
+    """
     if members is None:
         return list(available())
     family = member_type.__name__.lower()
@@ -70,7 +76,7 @@ def _not_a_member(candidate: Any, member_type: type, family: str) -> InputError:
 
 
 def _missing_attributes(candidate: Any, member_type: type) -> list[str]:
-    """Return the attributes of a family's protocol that an object does not have."""
+    """Return the names of the protocol's attributes that an object lacks."""
     protocols = [vars(base) for base in member_type.__mro__ if getattr(base, "_is_protocol", False)]
     names = {
         name for members in protocols for name in (*members, *members.get("__annotations__", ()))

@@ -25,13 +25,13 @@ class Estimate:
     low, high : float, optional
         Bounds of the 95 % confidence interval.
     assumes : str
-        Assumption under which the estimate is right.
+        Assumption under which the estimate is correct.
     temperature : float, optional
-        Temperature that calibrated the predictions; None if they were used unchanged.
+        Temperature by which the predictions were calibrated; None if they were not calibrated.
     notes : tuple of str
         Remarks for the user.
     facts : mapping of str to float
-        Further numbers of the method.
+        Further numbers that the method reports, by name.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Score:
     notes : tuple of str
         Remarks for the user.
     facts : mapping of str to float
-        Further numbers, such as the number of rows used.
+        Further numbers by name, such as the number of rows used.
     by_class : mapping of str to float
         Value per class, by class name.
 

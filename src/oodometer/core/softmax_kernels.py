@@ -1,11 +1,12 @@
-"""Softmax, confidence and entropy of the rows of score arrays: pure numpy, without validation.
+"""Softmax, confidence and entropy of each row of a score array, in numpy and without validation.
 
-Reducing a C-ordered array over a short class axis is slow, so rows are processed in blocks that fit
-the cache, and blocks of few classes are transposed so that classes run along the first axis. Apart
-from the results, no array is larger than a block.
+A sum over few classes is slow if the classes of a row are adjacent in memory. Therefore rows are
+processed in blocks that fit the processor cache, and a block with few classes is transposed first,
+so that its classes run along the first axis. Apart from the results, no array is larger than a
+block.
 
-A score array holds probabilities or logits, as `score_type` says. A temperature divides the logits,
-or the logarithms of the probabilities.
+A score array holds probabilities or logits; `score_type` says which of the two. A temperature
+divides the logits, or the logarithms of the probabilities.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 
 # Lower limit of probabilities before taking logarithms.
 MIN_PROBABILITY = 1e-12
-# A block of about this many cells, and a copy of it, fit the second-level cache.
+# A block with this number of cells fits into the second-level cache together with a copy.
 BLOCK_CELLS = 163_840
-# With at least this many classes, rows are long enough to be reduced without transposing.
+# Blocks with at least this number of classes are not transposed, because their rows are long.
 MIN_ROWWISE_CLASSES = 33
 
 
 def row_blocks(n: int, k: int) -> Iterator[slice]:
     """Return slices that divide n rows of k cells into blocks that fit the cache.
 
-    A single last row is added to the block before it, because numpy may sum the cells of a single
-    row in a different order.
+    If only one row is left for the last block, it is added to the block before, because numpy may
+    sum the cells of a single row in a different order.
 
     >>> [rows.stop - rows.start for rows in row_blocks(33, BLOCK_CELLS // 16)]
     [16, 17]
@@ -40,14 +41,15 @@ def row_blocks(n: int, k: int) -> Iterator[slice]:
 
 
 def work_dtype(scores: Array) -> npt.DTypeLike:
-    """Return float64 for scores of 8 bytes or more, float32 for narrower ones."""
+    """Return the type for computations: float64 for scores of 8 bytes or more, else float32."""
     return np.float64 if scores.dtype.itemsize >= 8 else np.float32
 
 
 def block_copies(scores: Array) -> Iterator[tuple[slice, Floats, int]]:
-    """Yield each block's rows, a float copy that may be overwritten, and the axis of its classes.
+    """Yield the rows of each block, a float copy of the block, and the axis of its classes.
 
-    All copies share one buffer, because allocating memory takes longer than the computation.
+    The caller may overwrite the copy. All copies use the same memory, because allocating memory
+    takes longer than the computation.
     """
     n, k = scores.shape
     axis = 1 if k >= MIN_ROWWISE_CLASSES else 0
@@ -62,7 +64,7 @@ def block_copies(scores: Array) -> Iterator[tuple[slice, Floats, int]]:
 
 
 def _subtract_row_max(block: Floats, axis: int, score_type: ScoreType) -> None:
-    """Convert a block to logits minus the highest of their row, in place."""
+    """Convert a block to logits in place, and subtract the highest logit of each row."""
     if score_type == "probs":
         np.maximum(block, MIN_PROBABILITY, out=block)
         np.log(block, out=block)
@@ -70,10 +72,10 @@ def _subtract_row_max(block: Floats, axis: int, score_type: ScoreType) -> None:
 
 
 def _exp_scaled(block: Floats, inverse_temperature: float, out: Floats | None = None) -> Floats:
-    """Return exp(logits / T) of a block after `_subtract_row_max`.
+    """Return exp(logits / T) of a block to which `_subtract_row_max` was applied.
 
-    Classes are often masked by the lowest representable logit, which overflows when divided by T;
-    their weight is 0 in any case.
+    Models often exclude a class by the lowest representable logit, which overflows when it is
+    divided by T. The overflow is ignored, because the result is 0 in any case.
     """
     if inverse_temperature != 1.0:
         with np.errstate(over="ignore"):
@@ -82,13 +84,13 @@ def _exp_scaled(block: Floats, inverse_temperature: float, out: Floats | None = 
 
 
 def first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
-    """Return the highest value of each row and the lowest class that has it."""
+    """Return the highest value of each row and its class, the first one if several are equal."""
     if axis == 1:
         classes = block.argmax(axis=1)
         return block[np.arange(len(block)), classes], classes.astype(np.int32)
     highest = np.asarray(block.max(axis=0))
-    # Of the classes with the highest value, the first has the largest weight: three numpy calls in
-    # total instead of three per class.
+    # Among the classes with the highest value, the first has the largest weight. This takes three
+    # numpy calls in total instead of three per class.
     descending = np.arange(len(block), 0, -1, dtype=np.uint8)
     weight = np.equal(block, highest).view(np.uint8)
     np.multiply(weight, descending[:, None], out=weight)
@@ -96,7 +98,7 @@ def first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
 
 
 def _max_probability(block: Floats, axis: int, score_type: ScoreType, temperature: float) -> Floats:
-    """Return the highest probability of each row; overwrites the block."""
+    """Return the highest probability of each row, overwriting the block."""
     if score_type == "probs" and temperature == 1.0:
         return np.asarray(block.max(axis=axis))
     _subtract_row_max(block, axis, score_type)
@@ -123,7 +125,7 @@ def confidence(scores: Array, score_type: ScoreType, temperature: float = 1.0) -
 def confidence_and_class(
     scores: Array, score_type: ScoreType, temperature: float = 1.0
 ) -> tuple[Floats, Ints]:
-    """Return the highest probability of each row and its class; the lowest class wins ties.
+    """Return the highest probability of each row and its class, the first one if several are equal.
 
     >>> confidence_and_class(np.array([[0.2, 0.5, 0.3]]), "probs")
     (array([0.5]), array([1], dtype=int32))
@@ -147,7 +149,11 @@ def confidence_and_class(
 
 
 def confidence_dtype(scores: Array) -> npt.DTypeLike:
-    """Return float64 for two classes, which need one exp per row and saturate; else `work_dtype`."""
+    """Return the type of confidences: float64 for two classes, otherwise `work_dtype`.
+
+    With two classes, confidences in float32 would often round to 1, and float64 costs little
+    because each row needs only one exponential.
+    """
     return np.float64 if scores.shape[1] == 2 else work_dtype(scores)
 
 
@@ -192,9 +198,10 @@ def negative_entropy(scores: Array, score_type: ScoreType, temperature: float = 
 
 
 def binary_negative_entropy(confidences: Floats) -> Floats:
-    """Return the negative entropy of two classes from the confidence, with the same order of rows.
+    """Return the negative entropy of two classes, a strictly increasing function of the confidence.
 
-    Near 1/2 the function is flat and rounding would change the order; a series is used there.
+    Near a confidence of 1/2 the function is so flat that rounding could change the order of rows;
+    a power series is used there.
     """
     larger = np.clip(confidences.astype(np.float64), 0.5, 1.0)
     smaller = 1.0 - larger
@@ -222,14 +229,14 @@ def softmax(scores: Array, score_type: ScoreType, temperature: float = 1.0) -> F
 
 
 def log_probs(scores: Array, score_type: ScoreType, temperature: float = 1.0) -> Floats:
-    """Return logarithms of probabilities at a temperature, at least log `MIN_PROBABILITY`."""
+    """Return the logarithms of probabilities, which are raised to at least `MIN_PROBABILITY`."""
     return np.log(np.maximum(softmax(scores, score_type, temperature), MIN_PROBABILITY))
 
 
 def nll_derivatives(
     scores: Array, score_type: ScoreType, labels: Ints, inverse_temperature: float
 ) -> tuple[float, float, float]:
-    """Return the mean negative log-likelihood of the labels and its two derivatives in 1/T."""
+    """Return the mean negative log-likelihood and its first two derivatives with respect to 1/T."""
     sums = np.zeros(3)
     for rows, block, axis in block_copies(scores):
         _subtract_row_max(block, axis, score_type)

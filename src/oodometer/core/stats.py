@@ -1,4 +1,4 @@
-"""Shared statistics: bootstrap, confidence intervals, Kolmogorov distance, line fits."""
+"""Statistics that several packages use: bootstrap, intervals, comparisons of samples, line fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oodometer.core.results import Score
 Z95 = 1.959963984540054
 # Default number of bootstrap replicates of a metric.
 N_REPLICATES = 200
-# An interval narrower than this is due to rounding.
+# An interval narrower than this has a width only because of rounding.
 MIN_INTERVAL_WIDTH = 1e-12
 # Histograms with at most this many edges are counted edge by edge, without sorting.
 MAX_SCAN_EDGES = 24
@@ -30,9 +30,9 @@ MAX_PAIRED_DRAWS = 4_000_000
 
 
 def rng_for(seed: int, *path: object) -> np.random.Generator:
-    """Return the random generator of a task, derived from the seed and the task's path.
+    """Return the random generator of a task, derived from the seed and a path that names the task.
 
-    Its numbers do not depend on what other tasks draw, or in which order.
+    The random numbers of a task do not depend on other tasks or on the order of tasks.
 
     >>> first, second = rng_for(0, "atc-mc"), rng_for(0, "atc-mc")
     >>> first.random() == second.random()
@@ -44,9 +44,9 @@ def rng_for(seed: int, *path: object) -> np.random.Generator:
 
 
 def histogram(edges: Floats, values: Floats, where: Bools | None = None) -> Ints:
-    """Count the values below the first edge, in each [edge, next edge), and from the last edge on.
+    """Count the values in each bin: below the first edge, in [edge, next edge), from the last edge.
 
-    With `where`, only the values that it marks are counted.
+    If `where` is given, only the values for which it is true are counted.
 
     >>> histogram(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5, 2.0, 9.0]))
     array([1, 2, 2])
@@ -56,7 +56,7 @@ def histogram(edges: Floats, values: Floats, where: Bools | None = None) -> Ints
     if len(edges) <= MAX_SCAN_EDGES:
         above = [np.count_nonzero(values >= edge) for edge in _round_up(edges, values.dtype)]
         return -np.diff([len(values), *above, 0])
-    # Only values between the outer edges need sorting; often these are few.
+    # Only the values between the first and the last edge are sorted, which are often few.
     between = np.sort(np.compress((values >= edges[0]) & (values < edges[-1]), values))
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
     counts[0] = np.count_nonzero(values < edges[0])
@@ -66,7 +66,7 @@ def histogram(edges: Floats, values: Floats, where: Bools | None = None) -> Ints
 
 
 def equal_mass_edges(values: Floats, bins: int) -> Floats:
-    """Return the inner edges of bins with equal counts; fewer edges if values are tied.
+    """Return the inner edges of bins with equal numbers of values; tied values give fewer edges.
 
     >>> equal_mass_edges(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), 2).tolist()
     [2.0]
@@ -75,15 +75,15 @@ def equal_mass_edges(values: Floats, bins: int) -> Floats:
 
 
 def _round_up(edges: Floats, dtype: npt.DTypeLike) -> Floats:
-    """Return edges rounded up to a narrower type, so that values are compared without conversion."""
+    """Return edges rounded up to the type of the values, so that no value must be converted."""
     rounded = edges.astype(dtype)
     return np.where(rounded < edges, np.nextafter(rounded, np.asarray(np.inf, dtype)), rounded)
 
 
 def moments(values: Floats) -> Floats:
-    """Return (n, Σx, Σx²), which can be added over batches, for a mean and its standard error."""
+    """Return (n, Σx, Σx²), whose sum over batches gives the mean and its standard error."""
     wide = values.astype(np.float64)
-    # einsum uses one thread: waking several for every batch costs more than it saves.
+    # einsum uses one thread; starting several threads for every batch would take longer.
     return np.array([len(wide), wide.sum(), np.einsum("i,i", wide, wide)])
 
 
@@ -91,7 +91,7 @@ def moments(values: Floats) -> Floats:
 
 
 def bootstrap_counts(rng: np.random.Generator, counts: Ints, size: int) -> Ints:
-    """Return `size` bootstrap replicates of counts, of shape (size, *counts.shape)."""
+    """Return `size` bootstrap replicates of an array of counts, as (size, *counts.shape)."""
     flat = counts.ravel()
     filled = np.flatnonzero(flat)
     total = int(flat.sum())
@@ -101,7 +101,7 @@ def bootstrap_counts(rng: np.random.Generator, counts: Ints, size: int) -> Ints:
 
 
 def bootstrap_means(rng: np.random.Generator, sums: Floats, size: int) -> Floats:
-    """Return bootstrap replicates of a mean from (n, Σx, Σx²), by the central limit theorem."""
+    """Return replicates of a mean, drawn from its normal approximation given (n, Σx, Σx²)."""
     n, total, squares = sums
     mean = total / n
     standard_error = np.sqrt(max(squares / n - mean * mean, 0.0) / n)
@@ -111,10 +111,10 @@ def bootstrap_means(rng: np.random.Generator, sums: Floats, size: int) -> Floats
 def bootstrap_normal_approx(
     draw: Callable[[int], Floats], rng: np.random.Generator, count: int, max_draws: int
 ) -> Floats:
-    """Return `count` replicates that are costly to draw.
+    """Return `count` replicates, of which the costly function `draw` draws at most `max_draws`.
 
-    If `count` exceeds `max_draws`, only `max_draws` are drawn, and the result is a sample of the
-    normal distribution with their mean and standard deviation.
+    If `count` exceeds `max_draws`, the result is a sample from the normal distribution that has the
+    mean and the standard deviation of `max_draws` replicates.
 
     >>> rng = np.random.default_rng(0)
     >>> bootstrap_normal_approx(np.zeros, rng, 3, 5).tolist()
@@ -139,7 +139,8 @@ def _poisson_quantile_table() -> Array:
 def poisson_bootstrap_weights(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
     """Return bootstrap weights of rows: independent Poisson numbers with mean 1, as bytes.
 
-    Ten times as fast as numpy's Poisson generator; mean and variance are 1 to five digits.
+    A table of quantiles is ten times as fast as numpy's Poisson generator; the mean and the
+    variance of its numbers are 1 to five digits.
 
     >>> weights = poisson_bootstrap_weights(np.random.default_rng(0), (1000, 1000))
     >>> round(float(weights.mean()), 2), round(float(weights.var()), 2)
@@ -149,9 +150,10 @@ def poisson_bootstrap_weights(rng: np.random.Generator, size: tuple[int, ...]) -
 
 
 def paired_bootstrap_means(rng: np.random.Generator, values: Floats, size: int) -> Floats:
-    """Return bootstrap replicates, of shape (size, m), of the means of m rows of n values.
+    """Return bootstrap replicates of the mean of each row of an (m, n) array, as (size, m).
 
-    The n columns are resampled jointly, so the means can be compared replicate by replicate.
+    Every replicate uses the same resampled columns for all m rows, so the means of different rows
+    can be compared within each replicate.
 
     >>> paired_bootstrap_means(np.random.default_rng(0), np.array([[1.0, 1.0], [2.0, 2.0]]), 3)
     array([[1., 2.], [1., 2.], [1., 2.]])
@@ -182,10 +184,10 @@ def wilson_interval(successes: float, n: float) -> tuple[float, float]:
 
 
 def interval_from_replicates(value: float, replicates: Floats) -> tuple[float, float]:
-    """Return a 95 % interval that contains both the percentile and the basic bootstrap interval.
+    """Return a 95 % bootstrap interval that contains the percentile and the basic interval.
 
-    Percentiles undercover where the bootstrap is biased, as for F1 in classes of few rows; the
-    basic interval undercovers near the bounds of the statistic.
+    The percentile interval is too narrow if the bootstrap is biased, for example for F1 in classes
+    with few rows. The basic interval is too narrow near the bounds of the statistic.
 
     >>> interval_from_replicates(0.5, np.array([0.25, 0.5]))
     (0.25625, 0.74375)
@@ -197,9 +199,10 @@ def interval_from_replicates(value: float, replicates: Floats) -> tuple[float, f
 def absolute_sum_interval(parts: Floats, replicates: Floats) -> tuple[float, float]:
     """Return a 95 % interval of Σ |part| from bootstrap replicates of shape (replicates, parts).
 
-    Sampling error makes such a sum too large, and resampling does so again: percentiles would never
-    include a true 0. By the triangle inequality, the sum is too large by at most Σ |error| and too
-    small by at most −Σ sign(part) · error; the interval uses the quantiles of these two bounds.
+    Sampling error makes such a sum too large, and resampling makes it larger again. A percentile
+    interval would therefore never include 0, even if the true sum is 0. By the triangle inequality,
+    the sum is too large by at most Σ |error| and too small by at most −Σ sign(part) · error. The
+    interval uses the quantiles of these two bounds.
 
     >>> absolute_sum_interval(np.array([0.5, -0.25]), np.array([[0.5, -0.25], [0.5, -0.25]]))
     (0.75, 0.75)
@@ -219,7 +222,7 @@ def score_with_interval(
     notes: tuple[str, ...] = (),
     facts: Mapping[str, float] | None = None,
 ) -> Score:
-    """Return a score from 0 to `max_value` with its interval, or without if the width is 0.
+    """Return a score with its interval clipped to [0, `max_value`]; without one if its width is 0.
 
     >>> score_with_interval(0.75, (0.5, 1.25)).high, score_with_interval(1.0, (1.0, 1.0)).high
     (1.0, None)
@@ -235,7 +238,7 @@ def score_with_interval(
 
 
 def win_probability(first: Floats, other: Floats) -> float:
-    """Return the share of pairs in which the first value is larger; ties count as half.
+    """Return the share of rows in which the value in `first` is larger; ties count as half.
 
     >>> win_probability(np.array([3.0, 1.0]), np.array([2.0, 1.0]))
     0.75
@@ -255,8 +258,8 @@ def effective_sample_fraction(weights: Floats) -> float:
 def ks_distance(first: Floats, other: Floats) -> float:
     """Return the largest difference between two empirical distribution functions.
 
-    For larger samples it is evaluated at 20,000 evenly ranked rows of each, which underestimates it
-    by less than 0.0001.
+    In a sample of more than 20,000 rows, at most 20,000 values with evenly spaced ranks are
+    compared, which underestimates the distance by less than 0.0001.
 
     >>> ks_distance(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.5
@@ -272,8 +275,8 @@ def ks_distance(first: Floats, other: Floats) -> float:
 def auroc(scores: Floats, positive: Bools) -> float | None:
     """Return the area under the ROC curve; None unless there are positive and negative rows.
 
-    That is the share of pairs of a positive and a negative row in which the positive one has the
-    higher score; ties count as half.
+    The area is the share of pairs, each of a positive and a negative row, in which the positive row
+    has the higher score; ties count as half.
 
     >>> auroc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
@@ -306,7 +309,7 @@ class Line:
 
 
 def _check_line_points(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return points as arrays; raise if no line can be fitted to them."""
+    """Return the coordinates of points as arrays; raise if no line can be fitted to the points."""
     x = np.array(x, dtype=np.float64)
     y = np.array(y, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
@@ -334,9 +337,10 @@ def least_squares_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
 
 
 def repeated_median_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
-    """Return the repeated-median line (Siegel, 1982): median over points of their median slope.
+    """Return the repeated-median line, a robust line fit (Siegel, 1982).
 
-    Its breakdown point is 50 %: up to half of the points may be outliers.
+    For each point, the median of the slopes to all other points is computed; the slope of the line
+    is the median of these medians. Up to half of the points may be outliers.
 
     >>> repeated_median_line([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 4.0, 6.0, -90.0])
     Line(slope=2.0, intercept=0.0)

@@ -1,6 +1,7 @@
-"""Validation of the arrays that predictions are made of.
+"""Validation of the arrays that are passed to the constructors of `Predictions`.
 
-Every message says what is wrong (with the row and the value), what would be right, and what to do.
+Every message says what is wrong (with the row and the value), what was expected, and how to correct
+it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from oodometer.core.errors import InputError, out_of_range, wrong_shape
 SUM_TOLERANCE = 1e-3
 # Rounding may leave a probability this far outside [0, 1].
 RANGE_TOLERANCE = 1e-6
-# Fewer rows of logits than this may look like probabilities by coincidence.
+# With fewer rows than this, logits can look like probabilities by coincidence.
 MIN_ROWS_TO_WARN = 10
 
 
 def _to_array(values: Any, argument: str) -> Array:
-    """Return an array, without a copy if `values` is one; raise if rows differ in length."""
+    """Return `values` as an array, unchanged if it is one; raise if rows differ in length."""
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -36,7 +37,7 @@ def _to_array(values: Any, argument: str) -> Array:
 
 
 def validate_score_matrix(values: Any, argument: str) -> Array:
-    """Return an (n, k) array of numbers, without a copy if `values` is one."""
+    """Return `values` as an (n, k) array of numbers, without a copy if it is an array."""
     array = _to_array(values, argument)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{argument} must be numbers; got an array of {array.dtype}.")
@@ -55,10 +56,11 @@ def validate_score_matrix(values: Any, argument: str) -> Array:
 
 
 def validate_probs(probs: Array, *, with_classes: bool) -> tuple[Floats, Ints | None]:
-    """Raise unless every row is in [0, 1] and sums to 1; return confidences and maybe classes.
+    """Return the confidence and class of each row; raise unless all rows are probabilities.
 
-    They are computed along with the check because the pass over memory takes most of the time.
-    Classes are None without `with_classes`.
+    The values of a row must be in [0, 1] and sum to 1. Confidences and classes are computed in the
+    same pass, because reading the array takes most of the time. Without `with_classes`, the classes
+    are None.
     """
     n, _ = probs.shape
     confidences: Floats = np.empty(n, dtype=softmax_kernels.confidence_dtype(probs))
@@ -82,7 +84,7 @@ def _is_outside_unit_interval(probs: Array) -> Bools:
 
 
 def _raise_invalid_probs(block: Array, excess: Floats, start: int) -> NoReturn:
-    """Raise the error of the first invalid row of a block that begins at row `start`."""
+    """Raise the error for the first invalid row of a block; `start` is the block's first row."""
     invalid = ~(np.abs(excess) <= SUM_TOLERANCE) | _is_outside_unit_interval(block).any(axis=1)
     index = int(np.argmax(invalid))
     row = start + index
@@ -157,7 +159,7 @@ def validate_row_values(values: Any, n: int | None, argument: str) -> Array | No
 def validate_bounded_values(
     values: Any, n: int | None, argument: str, *, bounds: tuple[float, float]
 ) -> Floats:
-    """Return an array of one number per row, all within the bounds."""
+    """Return an array with one number per row; raise if a number is outside the bounds."""
     array = validate_row_values(values, n, argument)
     if array is None or not array.size or array.dtype.kind not in "fiub":
         raise InputError(f"{argument} must be numbers, one per row, at least one.")
@@ -173,7 +175,7 @@ def validate_bounded_values(
 
 
 def validate_flags(values: Any, n: int, argument: str) -> Bools:
-    """Return an array of one boolean per row, from booleans or 1 and 0."""
+    """Return an array with one boolean per row; 1 and 0 are accepted as True and False."""
     array = validate_bounded_values(values, n, argument, bounds=(0.0, 1.0))
     is_flag = np.isin(array, (0.0, 1.0))
     if not is_flag.all():
@@ -200,7 +202,7 @@ def validate_features(values: Any, n: int) -> Array | None:
 
 
 def check_same_class_count(k: int, other_k: int, name: str, other_name: str) -> None:
-    """Raise unless both sides have the same number of classes."""
+    """Raise unless two sets of predictions have the same number of classes."""
     if k != other_k:
         raise InputError(
             f"{name} has {k} classes, {other_name} has {other_k}. "
@@ -218,7 +220,7 @@ def check_same_feature_count(source: Array, target: Array) -> None:
 
 
 def check_same_ids(ids: Array, other_ids: Array) -> None:
-    """Raise unless both models' rows have the same ids in the same order."""
+    """Raise unless the rows of two models have the same ids in the same order."""
     differ = np.flatnonzero(ids != other_ids)
     if differ.size:
         row = int(differ[0])

@@ -1,4 +1,4 @@
-"""Files, frames and arrays as datasets and predictions."""
+"""Open files, data frames and arrays as datasets or predictions."""
 
 from __future__ import annotations
 

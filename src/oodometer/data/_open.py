@@ -40,8 +40,8 @@ def as_dataset(
 ) -> Dataset:
     """Open data as a dataset.
 
-    Texts and tables are held in memory; `.npy` files are memory-mapped, and images are decoded when
-    needed.
+    Texts and tables are held in memory, `.npy` files are memory-mapped, and the images of a folder
+    are decoded when they are read.
 
     Parameters
     ----------
@@ -50,18 +50,20 @@ def as_dataset(
         `.parquet`, `.arrow` or `.feather` file; an array of images or vectors; a list of texts or
         pairs of texts; a pandas, polars or pyarrow table. A dataset is returned unchanged.
     name : str, optional
-        Name in tables; by default that of the file or folder.
+        Name that tables and reports show; by default the name of the file or folder.
     labels : array-like of shape (n,) or str, optional
-        True class of each row, or the name of a column or array. By default the column `label`,
-        the arrays `y`, `labels` or `label`, or the subfolders of images.
+        True class of each row, or the name of the column or array that holds the labels. By
+        default, labels are read from the column `label`, from the array `y`, `labels` or `label`,
+        or from the names of the subfolders of images.
     text : str or sequence of str, optional
         Column of texts, or the two columns of pairs of texts.
     inputs : str or sequence of str, optional
-        Array of an `.npz` file, or columns of a table.
+        Name of the array of inputs in an `.npz` file, or names of the columns of a table to use.
     size : int or (int, int), optional
         Size to which the images of a folder are scaled and cropped, in pixels.
     skip_bad : bool
-        Leave invalid rows out and list them in the dataset's `skipped`, instead of raising.
+        Leave out invalid rows and list them in the attribute `skipped` of the dataset, instead of
+        raising an error.
 
     Returns
     -------
@@ -104,13 +106,13 @@ def _read_object(data: Any, options: DatasetOptions) -> RawRows:
 
 
 def _is_frame(data: Any) -> bool:
-    """Return whether data is a table; a single Arrow column has no columns."""
+    """Return whether data is a table, and not a single Arrow column."""
     is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     return is_arrow and (hasattr(data, "columns") or hasattr(data, "column_names"))
 
 
 def _open_path(path: Path, options: DatasetOptions) -> Dataset:
-    # Not the methods of Path, which raise if a name is too long for the file system.
+    # os.path is used because the methods of Path raise if a name is too long for the file system.
     if os.path.isdir(path):
         options.reject_options("a folder", "text", "inputs")
         return read_image_folder(path, options)

@@ -17,13 +17,14 @@ from oodometer.core.errors import InputError, format_error
 PARTIAL_SUFFIX = ".partial"
 # A hidden name, so that the pattern pool/* matches only models.
 LOCK_FILE_NAME = ".lock"
-# Windows locks bytes, which can't be read then: lock one far behind the text.
+# On Windows, a locked byte can't be read by other processes. The locked byte is therefore far
+# behind the text of the file, which other processes read.
 _LOCK_BYTE_OFFSET = 2**30
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to, which replaces `path` unless the block raises.
+    """Yield a temporary path to write to; rename it to `path` unless the block raises.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -32,19 +33,19 @@ def atomic_write(path: Path) -> Iterator[Path]:
     ...     [file.name for file in Path(folder).iterdir()]
     ['report.txt']
     """
-    # Not tempfile, whose files only their owner may read: reports are shared.
+    # Files of the module tempfile can be read only by their owner, but reports are shared.
     partial = path.with_name(f".oodometer-{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
     try:
         yield partial
         os.replace(partial, path)
     finally:
-        # After a success or an early failure there is nothing to remove.
+        # The temporary file does not exist if it was renamed or was never written.
         with suppress(OSError):
             partial.unlink()
 
 
 def fsync_folder(folder: Path) -> None:
-    """Flush the names of a folder's files to disk, on systems that support it."""
+    """Flush the list of files in a folder to disk, on systems that support it."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -55,7 +56,7 @@ def fsync_folder(folder: Path) -> None:
 
 @contextmanager
 def lock_folder(folder: Path, noun: str = "pool", activity: str = "trained") -> Iterator[None]:
-    """Create and lock a folder; raise, naming the holder, if another process has locked it."""
+    """Create and lock a folder; raise an error that names the process if another one locked it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK_FILE_NAME).open("a+", encoding="utf-8")
@@ -76,7 +77,8 @@ def lock_folder(folder: Path, noun: str = "pool", activity: str = "trained") -> 
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}")
         file.flush()
-        # The file is not removed: then one process could lock the old file and another a new one.
+        # The file is never removed; otherwise one process could lock the removed file while another
+        # process locks a new one.
         yield
 
 

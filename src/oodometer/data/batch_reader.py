@@ -1,11 +1,13 @@
-"""Prediction files of any size, read in batches: find files, partition them, read partitions.
+"""Read prediction files of any size in batches: find the files, partition them, read partitions.
 
-Parquet is read by row groups, with only the pages in memory that a batch needs; Arrow by record
-batches; CSV by blocks of text, with the column types of the first block.
+Parquet files are read by row groups, and only the pages that a batch needs are in memory. Arrow
+files are read by record batches. CSV files are read by blocks of text; the first block determines
+the types of the columns.
 
-The scanner of `pyarrow.dataset` was tried instead. On 5 million rows x 10 classes of Parquet it takes
-the same CPU time (19.5 million rows per second), but its peak memory is 285 to 315 MB instead of
-248 MB, even without readahead, and its batches end at row groups.
+An implementation with the scanner of `pyarrow.dataset` was measured for comparison. On a Parquet
+file with 5 million rows and 10 classes, it takes the same CPU time (19.5 million rows per second),
+but its peak memory is 285 to 315 MB instead of 248 MB, even without readahead, and its batches
+cannot extend over two row groups.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ from oodometer.data.prediction_files import (
 PARTITION_ROWS = 1 << 20
 # A single file above this size is read in batches.
 MAX_WHOLE_FILE_BYTES = 1_000_000_000
-# If row counts are not known in advance, the positions of each file start at a multiple of this.
+# If row counts are not known in advance, the position of the first row of each file is a multiple
+# of this number, so that the positions of two files never overlap.
 FILE_POSITION_STRIDE = 1 << 40
-# Limits of a batch: bytes of its scores at 8 bytes per score, and rows.
+# A batch has at most this many bytes of scores, at 8 bytes per score, and at most this many rows.
 MAX_BATCH_BYTES = 1 << 25
 MAX_BATCH_ROWS = 1 << 18
 # Bytes of CSV text that are parsed at a time.
@@ -50,7 +53,7 @@ PARQUET_BUFFER_BYTES = 1 << 20
 
 
 def is_multi_file(location: str | Path) -> bool:
-    """Return whether a location is a folder or a glob pattern rather than a single file.
+    """Return whether a path is a folder or a glob pattern rather than a single file.
 
     >>> is_multi_file("scores/*.parquet"), is_multi_file("scores.parquet")
     (True, False)
@@ -59,7 +62,7 @@ def is_multi_file(location: str | Path) -> bool:
 
 
 def is_large(location: str | Path) -> bool:
-    """Return whether a location has several files, or one that is too large to read whole."""
+    """Return whether a path is a folder, a pattern or a file too large to read as a whole."""
     path = Path(location)
     return is_multi_file(location) or (
         path.is_file() and path.stat().st_size > MAX_WHOLE_FILE_BYTES
@@ -67,7 +70,7 @@ def is_large(location: str | Path) -> bool:
 
 
 def is_read_in_batches(location: str | Path) -> bool:
-    """Return whether predictions are read in batches: folders, patterns, large files but .npz."""
+    """Return whether a path is read in batches: a folder, a pattern, or a large file (not .npz)."""
     return is_multi_file(location) or (is_large(location) and Path(location).suffix != ".npz")
 
 
@@ -92,7 +95,7 @@ def find_files(location: str | Path) -> tuple[Path, ...]:
 
 
 def _list_folder(folder: Path) -> list[Path]:
-    """Return the data files below a folder, without hidden files and markers such as _SUCCESS."""
+    """Return the data files in a folder and its subfolders; skip hidden files and _SUCCESS."""
     known = (*FILE_FORMATS, ".npz")
     return [
         path
@@ -126,11 +129,11 @@ def _check_readable(files: Sequence[Path], description: str) -> tuple[Path, ...]
 
 @dataclass(frozen=True)
 class FilePartition:
-    """Rows that one worker reads: some row groups of a file, or the whole file.
+    """Rows of one task: consecutive row groups of a file, or a whole file.
 
-    `first_position` is the position of the first row among the rows of all files,
-    `first_row_in_file` its row number in the file. `n_rows` is None if it is only known after
-    reading.
+    `first_position` is the position of the partition's first row among the rows of all files, and
+    `first_row_in_file` is the number of this row in its own file. `n_rows` is None if the number of
+    rows is not known before the file is read.
     """
 
     number: int
@@ -144,7 +147,8 @@ class FilePartition:
 def make_partitions(files: Sequence[Path]) -> tuple[tuple[FilePartition, ...], int | None]:
     """Return the partitions in the order of rows, and the total number of rows if known.
 
-    Partitions depend on the files only, not on the number of workers, so sums over them do neither.
+    The partitions depend on the files only and not on the number of workers. Therefore, results
+    that are summed over partitions do not depend on the number of workers either.
     """
     sizes = [row_group_sizes(path) for path in files]
     is_known = all(size is not None for size in sizes)
@@ -169,7 +173,7 @@ def make_partitions(files: Sequence[Path]) -> tuple[tuple[FilePartition, ...], i
 def _merge_row_groups(
     sizes: Sequence[int] | None,
 ) -> Iterator[tuple[tuple[int, ...] | None, int, int | None]]:
-    """Yield consecutive row groups, their first row and their number of rows."""
+    """Yield the row groups of each partition of a file, its first row and its number of rows."""
     if sizes is None:
         yield None, 0, None
         return
@@ -215,7 +219,7 @@ def _file_schema(
         schema = ScoreSchema.of_table(table, columns, labelled=labelled, segment_by=segment_by)
     if not file_extension(path).startswith(".csv"):
         return schema
-    # Scores in text are floats even if the first ones are integers.
+    # Scores in CSV files are read as floats even if the first scores are integers.
     floats = dict.fromkeys(schema.score_columns.columns, pa.float64())
     return replace(schema, types=tuple({**dict(schema.types), **floats}.items()))
 
@@ -223,7 +227,7 @@ def _file_schema(
 def _check_same_schema(
     first_path: Path, first: ScoreSchema, path: Path, other: ScoreSchema
 ) -> None:
-    """Raise if a file has other columns than the first file."""
+    """Raise if the columns of a file differ from those of the first file."""
     differ = sorted(set(first.score_columns.columns) ^ set(other.score_columns.columns))
     if differ:
         owner = path if differ[0] in other.score_columns.columns else first_path
@@ -255,7 +259,7 @@ def _check_same_schema(
 
 
 def _column_category(arrow_type: Any) -> str:
-    """Return the category of a column's values; numbers of all widths are alike."""
+    """Return the category of a column's values; all number types are in the same category."""
     category = frames.type_category(frames.value_type(arrow_type))
     return "number" if category == "decimal" else category
 
@@ -265,7 +269,7 @@ def _column_category(arrow_type: Any) -> str:
 
 @dataclass(frozen=True)
 class BatchReadSpec:
-    """Columns to read, maximum number of rows per batch, and Arrow types of CSV columns."""
+    """Columns to read, maximum number of rows per batch, and, for CSV files, the Arrow types."""
 
     columns: tuple[str, ...]
     max_rows: int
@@ -273,7 +277,7 @@ class BatchReadSpec:
 
 
 def rows_per_batch(k: int) -> int:
-    """Return the number of rows with k classes to read at a time.
+    """Return the number of rows per batch for predictions with k classes.
 
     >>> rows_per_batch(10), rows_per_batch(1000)
     (262144, 4194)
@@ -284,12 +288,12 @@ def rows_per_batch(k: int) -> int:
 def read_tables(
     schema: ScoreSchema, partition: FilePartition, max_rows: int
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a partition as tables, each with its first row in the partition."""
+    """Yield each batch of a partition as the number of its first row and a table."""
     import pyarrow as pa
 
     types: tuple[tuple[str, Any], ...] = ()
     if file_extension(partition.path).startswith(".csv"):
-        # A column that begins with blanks has no type yet and may hold anything later.
+        # If the first block of a column is blank, its type is unknown; text can hold any value.
         types = tuple(
             (name, pa.string() if pa.types.is_null(arrow_type) else arrow_type)
             for name, arrow_type in schema.types
@@ -302,7 +306,7 @@ def read_tables(
 
 
 def read_labels(table: Any, name: str, index: Ints) -> Array:
-    """Return the labels of some rows as Python objects: numbers or text."""
+    """Return the labels of the selected rows as Python objects, which are numbers or text."""
     values = table.column(name).take(index).to_pylist()
     labels = np.empty(len(values), dtype=object)
     labels[:] = values
@@ -311,7 +315,7 @@ def read_labels(table: Any, name: str, index: Ints) -> Array:
 
 @contextmanager
 def error_context(path: Path, first_row: int = 0) -> Iterator[None]:
-    """Prefix input errors with the file, and with the row from which they count rows."""
+    """Add the file name and the first row of the batch to the messages of input errors."""
     try:
         yield
     except InputError as error:
@@ -328,7 +332,7 @@ def read_schema(path: Path) -> Any:
 
 
 def row_group_sizes(path: Path) -> tuple[int, ...] | None:
-    """Return the number of rows per row group; None if it is only known after reading."""
+    """Return the number of rows per row group; None if the file must be read to count rows."""
     with _wrap_read_errors(path):
         return _format_of(path).row_group_sizes(path)
 
@@ -336,7 +340,7 @@ def row_group_sizes(path: Path) -> tuple[int, ...] | None:
 def read_batches(
     path: Path, row_groups: Sequence[int] | None, spec: BatchReadSpec
 ) -> Iterator[Any]:
-    """Yield record batches of some row groups (None: all)."""
+    """Yield record batches of the given row groups; None means all row groups."""
     with _wrap_read_errors(path):
         for batch in _format_of(path).read(path, row_groups, spec):
             for start in range(0, batch.num_rows, spec.max_rows):
@@ -345,7 +349,7 @@ def read_batches(
 
 @contextmanager
 def _wrap_read_errors(path: Path) -> Iterator[None]:
-    """Raise every failure to read a file as an `InputError` of one line."""
+    """Convert every failure to read a file to an `InputError` with a message of one line."""
     import pyarrow as pa
 
     try:
@@ -384,7 +388,7 @@ class _Parquet(_FileFormat):
     def _open(self, path: Path) -> Any:
         import pyarrow.parquet as pq
 
-        # Not memory-mapped: mapped pages count as memory of this process.
+        # The file is not memory-mapped, because mapped pages count as memory of this process.
         return pq.ParquetFile(
             path, memory_map=False, buffer_size=PARQUET_BUFFER_BYTES, pre_buffer=False
         )
@@ -415,7 +419,7 @@ class _Arrow(_FileFormat):
 
     @contextmanager
     def _open(self, path: Path, options: Any = None) -> Iterator[Any]:
-        """Yield a reader of the file format or, if that fails, of the stream format."""
+        """Yield a reader of the Arrow file format or, if that fails, of the stream format."""
         import pyarrow as pa
 
         with pa.OSFile(str(path)) as file:
@@ -437,7 +441,7 @@ class _Arrow(_FileFormat):
         with self._open(path) as reader:
             if not isinstance(reader, pa.ipc.RecordBatchFileReader):
                 return None
-        # One partition per file because the first rows of its batches are not stored.
+        # An Arrow file does not store where its batches begin, so the file is one partition.
         return (dataset.dataset(path, format="ipc").count_rows(),)
 
     def read(
@@ -478,7 +482,7 @@ class _Csv(_FileFormat):
             return reader.schema
 
     def row_group_sizes(self, path: Path) -> None:
-        """Return None: text has no row counts."""
+        """Return None, because the number of rows of a text file is not stored."""
 
     def read(
         self, path: Path, row_groups: Sequence[int] | None, spec: BatchReadSpec

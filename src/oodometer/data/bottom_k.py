@@ -1,8 +1,9 @@
 """Mergeable uniform sample of rows (bottom-k sketch; Cohen & Kaplan, 2007).
 
-Each row gets a pseudo-random priority derived from the seed and the row's position; the sample is
-the k rows with the lowest priorities. Samples of disjoint parts can be merged, so the result does
-not depend on how the rows were partitioned, on the number of workers, or on the reading order.
+Each row has a pseudo-random priority that is derived from the seed and the row's position. The
+sample consists of the k rows with the lowest priorities. Samples of disjoint parts of the data can
+be merged, so the sample does not depend on how the rows were partitioned, on the number of workers,
+or on the reading order.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.stats import rng_for
 
-# Priorities are below this number.
+# All priorities are below this number.
 PRIORITY_LIMIT = 2**32
 
 
 def row_priorities(seed: int, first_row: int, n_rows: int) -> Ints:
     """Return 32-bit priorities of `n_rows` consecutive rows.
 
-    The generator is advanced to the position of the first row, so each row has the same priority
-    whichever partition it is read from.
+    The generator is advanced to the position of the first row, so the priority of a row does not
+    depend on the partition to which the row belongs.
 
     Examples
     --------
@@ -52,7 +53,7 @@ class BottomKSample:
         return len(self.positions)
 
     def truncate(self, size: int) -> BottomKSample:
-        """Return the `size` rows with the lowest priorities; earlier rows win ties."""
+        """Return the `size` rows with the lowest priorities; of equal ones, the earlier rows."""
         if len(self) <= size:
             return self
         return self.take(np.sort(np.lexsort((self.positions, self.priorities))[:size]))
@@ -88,10 +89,11 @@ def merge_samples(samples: Sequence[BottomKSample], size: int) -> BottomKSample:
 
 
 def priority_bound(size: int, n_rows: int | None) -> int:
-    """Return a priority above those of a sample of `size` out of `n_rows` rows.
+    """Return a priority that no row of a sample of `size` out of `n_rows` rows reaches.
 
-    Eight standard deviations above the expected highest priority, so that it is practically never
-    exceeded; the limit of all priorities if `n_rows` is not known.
+    Rows with higher priorities need not be collected. The bound is eight standard deviations above
+    the expected highest priority in the sample, so a sampled row practically never exceeds it. If
+    `n_rows` is not known, the bound is `PRIORITY_LIMIT`.
     """
     if n_rows is None or n_rows <= size:
         return PRIORITY_LIMIT
@@ -102,7 +104,7 @@ def priority_bound(size: int, n_rows: int | None) -> int:
 class BottomKSampler:
     """Collector of a bottom-k sample from batches of rows, in bounded memory.
 
-    At most two times `size` rows are held; then the collected samples are merged.
+    When the collected rows exceed two times `size`, they are reduced to `size` rows.
     """
 
     def __init__(self, size: int, limit: int = PRIORITY_LIMIT) -> None:
@@ -112,7 +114,7 @@ class BottomKSampler:
         self._n_held = 0
 
     def update(self, batch_priorities: Ints, take: Callable[[Ints], BottomKSample]) -> None:
-        """Add a batch; `take` is called with the rows that may belong to the sample."""
+        """Add a batch; `take` returns the sample of those rows that may belong to the result."""
         candidates = np.flatnonzero(batch_priorities < self._limit)
         if not len(candidates) and self._parts:
             return
@@ -122,7 +124,8 @@ class BottomKSampler:
             merged = merge_samples(self._parts, self._size)
             self._parts = [merged]
             self._n_held = len(merged)
-            # Plus one, because an earlier row of equal priority may still come and wins the tie.
+            # The limit includes the highest priority: an earlier row with the same priority may be
+            # added later, and earlier rows are preferred.
             self._limit = min(self._limit, int(merged.priorities.max()) + 1)
 
     def merge(self, other: BottomKSample) -> None:
@@ -130,5 +133,5 @@ class BottomKSampler:
         self.update(other.priorities, other.take)
 
     def sample(self) -> BottomKSample | None:
-        """Return the sample of all rows so far; None if there were none."""
+        """Return the sample of all rows added so far; None if no batch was added."""
         return merge_samples(self._parts, self._size) if self._parts else None

@@ -1,4 +1,4 @@
-"""Datasets: base class, in memory, concatenated, transformed."""
+"""Base class of datasets, and datasets in memory, concatenated datasets, transformed datasets."""
 
 from __future__ import annotations
 
@@ -31,18 +31,21 @@ RowSelection = Ints | Bools | slice
 
 
 class BaseDataset(ReopenOnUnpickle, ABC):
-    """Base class of datasets, which can be sent to workers by how they were opened."""
+    """Base class of datasets.
+
+    A dataset that was opened from a path is sent to workers as this path, and they open it again.
+    """
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def take(self, index: RowSelection) -> Inputs:
-        """Return some rows as a batch, in the order of the index."""
+        """Return the selected rows as a batch, in the order of the index."""
 
     @abstractmethod
     def rows(self, index: RowSelection) -> Self:
-        """Return the dataset of some rows, which keep their keys and labels."""
+        """Return a dataset of the selected rows, with their keys and labels."""
 
     def batches(self, size: int) -> Iterator[Inputs]:
         """Yield all rows in order, `size` at a time."""
@@ -53,7 +56,7 @@ class BaseDataset(ReopenOnUnpickle, ABC):
 
 
 def to_row_numbers(index: RowSelection, n: int) -> Ints | slice:
-    """Return the row numbers of a boolean mask; row numbers and slices unchanged.
+    """Convert a boolean mask to row numbers; return row numbers and slices unchanged.
 
     >>> to_row_numbers(np.array([True, False, True]), 3)
     array([0, 2])
@@ -69,7 +72,7 @@ def to_row_numbers(index: RowSelection, n: int) -> Ints | slice:
 
 
 def fingerprint_rows(header: str, keys: RowHashes) -> str:
-    """Return a hash of a header, which describes the rows, and of each row's content, in order."""
+    """Return a hash of the header, which describes the type of the rows, and of the row keys."""
     digest = hashlib.blake2b(header.encode("utf-8", "surrogatepass"), digest_size=16)
     digest.update(b"\0" + keys.tobytes())
     return digest.hexdigest()
@@ -82,7 +85,7 @@ class InMemoryDataset(BaseDataset):
     Parameters
     ----------
     name : str
-        Name in tables.
+        Name that tables and reports show.
     inputs : array, list or pyarrow.Table
         Batch of all rows (see `oodometer.core.inputs` for the kinds).
     labels : array of shape (n,), optional
@@ -120,7 +123,7 @@ class InMemoryDataset(BaseDataset):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the content of all rows, in order, without the name and the labels."""
-        # The bytes of a row do not contain its type and shape, or its columns.
+        # The keys do not depend on the type, the shape or the columns, so the header contains them.
         header: str = self.kind
         if isinstance(self.inputs, np.ndarray):
             header = f"{self.kind} {self.inputs.dtype.str} {self.inputs.shape[1:]}"
@@ -139,14 +142,14 @@ class InMemoryDataset(BaseDataset):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConcatDataset(BaseDataset):
-    """Rows of several datasets of one kind, one dataset after the other.
+    """Concatenation of several datasets with the same kind of inputs.
 
     Parameters
     ----------
     name : str
-        Name in tables.
+        Name that tables and reports show.
     parts : tuple of Dataset
-        The datasets.
+        Datasets to concatenate, in order.
 
     Examples
     --------
@@ -180,7 +183,7 @@ class ConcatDataset(BaseDataset):
 
     @cached_property
     def labels(self) -> Array | None:
-        """Labels of all parts; None if a part has none."""
+        """Labels of all parts; None if a part has no labels."""
         known = [part.labels for part in self.parts if part.labels is not None]
         if len(known) < len(self.parts):
             return None
@@ -201,7 +204,7 @@ class ConcatDataset(BaseDataset):
 
     @cached_property
     def skipped(self) -> tuple[str, ...]:
-        """Invalid rows of all parts that were left out."""
+        """Invalid rows that were left out of the parts."""
         return tuple(row for part in self.parts for row in getattr(part, "skipped", ()))
 
     def take(self, index: RowSelection) -> Inputs:
@@ -222,7 +225,7 @@ class ConcatDataset(BaseDataset):
             ) from error
 
     def rows(self, index: RowSelection) -> Self:
-        """Return the dataset of some rows, which must be in the order of the parts."""
+        """Return a dataset of the selected rows, which must be in the order of the parts."""
         part_numbers, rows = self._locate_rows(index)
         if (np.diff(part_numbers) < 0).any():
             raise InputError(
@@ -235,7 +238,7 @@ class ConcatDataset(BaseDataset):
         return type(self)(self.name, parts)
 
     def _locate_rows(self, index: RowSelection) -> tuple[Ints, Ints]:
-        """Return the part of each selected row and its row number in the part."""
+        """Return, for each selected row, the number of its part and its row number in the part."""
         rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         starts = np.cumsum([0, *(len(part) for part in self.parts)])
         part_numbers = np.searchsorted(starts, rows, side="right") - 1
@@ -247,15 +250,17 @@ class DatasetTransform(Protocol):
 
     @property
     def name(self) -> str:
-        """Public name, a part of the key under which results are stored."""
+        """Public name, which is part of the key under which results are stored."""
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Return one changed copy of each row, by its own random stream."""
+        """Return a changed copy of each row, drawn from the random stream of this row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransformedDataset(BaseDataset):
-    """Rows of a dataset, each changed by a transform with a draw that depends on its content.
+    """Dataset in which a transform has changed every row.
+
+    The random change of a row depends on the seed and on the content of the row.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Image folders: a folder of images, or one subfolder of images per class.
+"""Datasets of image files in one folder, or in one subfolder per class.
 
-On opening, every file is read once to hash its bytes and to find files that can't be decoded. Later,
-only the requested images are decoded; none are kept in memory.
+When a folder is opened, every file is read once to hash its bytes and to find files that can't be
+decoded. Later, only the requested images are decoded, and no decoded image is kept in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 
 @contextmanager
 def silence_opencv() -> Iterator[None]:
-    """Disable OpenCV's messages about broken files, which are reported as errors."""
+    """Disable OpenCV's messages about broken files, because this package reports such files."""
     logging = opencv().utils.logging
     level = logging.getLogLevel()
     logging.setLogLevel(logging.LOG_LEVEL_SILENT)
@@ -42,9 +42,11 @@ def silence_opencv() -> Iterator[None]:
 
 
 def decode_image(content: bytes) -> Pixels | None:
-    """Return (height, width) pixels of a gray image, else (height, width, RGB); None if broken.
+    """Return the pixels of an encoded image; None if it can't be decoded.
 
-    The camera's orientation is applied, 16 bits become 8, transparency is dropped.
+    The shape is (height, width) for a gray image and (height, width, 3) for a color image. The
+    orientation that the camera stored is applied, 16-bit values become 8-bit values, and
+    transparency is dropped.
     """
     cv2 = opencv()
     if not content:
@@ -59,12 +61,12 @@ def decode_image(content: bytes) -> Pixels | None:
 
 
 def to_rgb(pixels: Pixels) -> Pixels:
-    """Return (height, width, 3) pixels; a gray image is repeated for each channel."""
+    """Return (height, width, 3) pixels; the values of a gray image are used in all channels."""
     return pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
 
 
 def resize_and_crop(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """Scale an image until it just covers the size, then crop it around the center."""
+    """Scale an image to the smallest size that covers `size`, then crop it around the center."""
     cv2 = opencv()
     height, width = pixels.shape[:2]
     scale = max(size[0] / height, size[1] / width)
@@ -79,14 +81,14 @@ def resize_and_crop(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageFolder(BaseDataset):
-    """Dataset of image files, in the order of their names, decoded when needed.
+    """Dataset of image files, sorted by name and decoded when they are read.
 
-    Create it with `as_dataset(folder)`.
+    Create one with `as_dataset(folder)`.
 
     Parameters
     ----------
     name : str
-        Name in tables.
+        Name that tables and reports show.
     folder : Path
         Folder of the images.
     files : tuple of str
@@ -94,7 +96,7 @@ class ImageFolder(BaseDataset):
     keys : array of uint64 of shape (n,)
         Hash of each file's bytes.
     shape : tuple of int
-        Shape of every image: (height, width), or (height, width, 3) if any has color.
+        Shape of every image: (height, width) if all images are gray, otherwise (height, width, 3).
     labels : array of shape (n,), optional
         True class of each image.
     skipped : tuple of str
@@ -119,7 +121,7 @@ class ImageFolder(BaseDataset):
         return f"ImageFolder({self.name!r}, {len(self)} images {self.shape}, {labelled})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker may have another working directory.
+        # The path is absolute because a worker may have another working directory.
         return {**vars(self), "folder": self.folder.absolute()}
 
     @cached_property
@@ -128,7 +130,7 @@ class ImageFolder(BaseDataset):
         return fingerprint_rows(f"files {self.shape}", self.keys)
 
     def take(self, index: RowSelection) -> Pixels:
-        """Return some images as uint8 (n, *shape), in the order of the index."""
+        """Return the selected images as a uint8 array (n, *shape), in the order of the index."""
         rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         images = np.empty((len(rows), *self.shape), dtype=np.uint8)
         with silence_opencv():
@@ -161,7 +163,7 @@ class ImageFolder(BaseDataset):
 
 
 def read_image_folder(folder: Path, options: DatasetOptions) -> ImageFolder:
-    """Return the images of a folder; the names of its subfolders are their labels."""
+    """Return the dataset of a folder of images; names of subfolders become labels."""
     name = options.name or folder.resolve().name
     files, labels = _list_images(folder)
     if options.labels is not None:
@@ -190,7 +192,7 @@ def read_image_folder(folder: Path, options: DatasetOptions) -> ImageFolder:
 
 
 def _list_images(folder: Path) -> tuple[list[str], Array | None]:
-    """Return the image files sorted by name, and the names of their subfolders, if any."""
+    """Return the image files sorted by name and, if there are subfolders, the one of each file."""
     paths = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if _is_image(path)]
     parts = sorted(path.relative_to(folder).parts for path in paths)
     if not parts:
@@ -217,7 +219,7 @@ def _is_image(path: Path) -> bool:
 
 
 def _inspect_file(path: Path) -> tuple[bytes, tuple[int, ...] | None]:
-    """Return the hash of a file and the shape of its image; None if it can't be decoded."""
+    """Return the hash of a file and the shape of its image; None if the image can't be decoded."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -234,7 +236,7 @@ def _hash_content(content: bytes) -> bytes:
 def _common_shape(
     shapes: dict[str, tuple[int, ...]], size: int | Sequence[int] | None
 ) -> tuple[int, ...]:
-    """Return the shape of all images: the requested size, or else the one they share."""
+    """Return the shape of all images: the requested size, or the size that all files have."""
     channels = (3,) if any(len(shape) == 3 for shape in shapes.values()) else ()
     if size is not None:
         return (*_validate_size(size), *channels)

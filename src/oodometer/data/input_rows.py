@@ -1,4 +1,4 @@
-"""Rows of a dataset from arrays, lists of texts, data frames, and their files."""
+"""Read the rows of a dataset from arrays, lists of texts and data frames, or from their files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from oodometer.data.prediction_files import ScoreFile, find_array
 # Default names of the arrays of inputs and labels in an `.npz` file.
 INPUT_ARRAY_NAMES = ("x", "images", "inputs", "texts")
 LABEL_ARRAY_NAMES = ("y", "labels", "label")
-# Default columns of pairs of texts, and of single texts.
+# Default names of the columns of pairs of texts and of single texts.
 PAIR_COLUMNS = ("premise", "hypothesis")
 TEXT_COLUMN = "text"
-# Number of rows examined to distinguish pixels from other numbers.
+# Number of rows that are examined to distinguish pixels from other numbers.
 PIXEL_CHECK_ROWS = 256
 
 
@@ -31,7 +31,7 @@ PIXEL_CHECK_ROWS = 256
 
 
 def read_array(array: Array, labels: Any) -> RawRows:
-    """Return the rows of an array: images, vectors, or texts; integers become float vectors."""
+    """Return the rows of an array of images, vectors or texts; convert integers to floats."""
     if array.dtype.kind in "UOS":
         return read_list(array.tolist(), labels)
     if array.dtype.kind in "iub" and array.ndim == 2:
@@ -53,7 +53,7 @@ def read_array(array: Array, labels: Any) -> RawRows:
 
 
 def _check_pixels(array: Array) -> None:
-    """Raise, with the conversion to use, if an array seems to hold images in another encoding."""
+    """Raise an error with advice if an array seems to hold images that are not uint8."""
     sample = array[:PIXEL_CHECK_ROWS] if array.ndim in (3, 4) else array[:0].ravel()
     if not sample.size:
         return
@@ -68,7 +68,7 @@ def _check_pixels(array: Array) -> None:
 
 
 def _float_pixel_advice(sample: Array) -> str:
-    """Return advice for floats from 0 to 1 with channels last; other floats are vectors."""
+    """Return advice if floats look like pixels from 0 to 1 with channels last."""
     has_channels = sample.ndim == 4 and sample.shape[3] in (1, 3)
     if not (has_channels and ((sample >= 0) & (sample <= 1)).all()):
         return ""
@@ -87,7 +87,7 @@ def _integer_pixel_advice(sample: Array) -> str:
 
 
 def _find_nonfinite_rows(array: Array) -> Bools:
-    """Return which rows hold NaN or infinity, block by block so that a mapped file stays on disk."""
+    """Return which rows hold NaN or infinity; read in blocks to save memory for mapped files."""
     bad = np.zeros(len(array), dtype=np.bool_)
     for rows in row_blocks(len(array), math.prod(array.shape[1:])):
         bad[rows] = ~np.isfinite(array[rows]).all(axis=tuple(range(1, array.ndim)))
@@ -95,7 +95,7 @@ def _find_nonfinite_rows(array: Array) -> Bools:
 
 
 def read_npy(path: Path, options: DatasetOptions) -> RawRows:
-    """Return the rows of an `.npy` file, memory-mapped: rows are read from disk when needed."""
+    """Return the rows of a memory-mapped `.npy` file, which are read from disk when needed."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -107,7 +107,7 @@ def read_npy(path: Path, options: DatasetOptions) -> RawRows:
 
 
 def read_npz(path: Path, options: DatasetOptions) -> RawRows:
-    """Return the rows of an `.npz` file: the arrays of inputs and, if there are any, labels."""
+    """Return the array of inputs of an `.npz` file and, if there is one, the array of labels."""
     arrays = ScoreFile.open(path).content
     labels = options.labels
     if labels is None:
@@ -135,7 +135,7 @@ def _input_array(arrays: dict[str, Array], name: Any) -> Array:
 
 
 def read_list(rows: list[Any], labels: Any) -> RawRows:
-    """Return the rows of a list: texts, pairs of texts, or sequences of numbers."""
+    """Return the rows of a list of texts, pairs of texts or sequences of numbers."""
     if _texts_per_row(rows):
         return read_texts(rows, labels)
     if not rows:
@@ -144,7 +144,7 @@ def read_list(rows: list[Any], labels: Any) -> RawRows:
 
 
 def _stack_rows(rows: list[Any]) -> Array:
-    """Return rows of numbers as one array; raise unless all have the same shape."""
+    """Return rows of numbers as one array; raise unless all rows have the same shape."""
     shapes = [np.shape(row) if not isinstance(row, str) else None for row in rows]
     odd = next((row for row, shape in enumerate(shapes) if shape != shapes[0]), None)
     if odd is not None:
@@ -167,7 +167,7 @@ def _stack_rows(rows: list[Any]) -> Array:
 
 
 def read_texts(rows: list[Any], labels: Any) -> RawRows:
-    """Return texts or pairs of texts; missing and blank ones are invalid rows."""
+    """Return texts or pairs of texts; mark rows with a missing or blank text as invalid."""
     width = _texts_per_row(rows)
     fields = [_row_texts(row, number, width) for number, row in enumerate(rows)]
     bad = np.array([not all(text and text.strip() for text in row) for row in fields], np.bool_)
@@ -180,7 +180,7 @@ def read_texts(rows: list[Any], labels: Any) -> RawRows:
 
 
 def _texts_per_row(rows: list[Any]) -> int:
-    """Return 1 for texts, 2 for pairs, 0 for anything else, by the first row that is not missing."""
+    """Return 1 if the first row that is not missing is a text, 2 if it is a pair, otherwise 0."""
     for row in rows:
         if isinstance(row, str):
             return 1
@@ -204,7 +204,7 @@ def _row_texts(row: Any, number: int, width: int) -> tuple[str | None, ...]:
 
 
 def _is_text_pair(row: Any) -> bool:
-    """Return whether a row is two texts, of which one may be missing."""
+    """Return whether a row consists of two texts, of which one may be missing."""
     if not (isinstance(row, tuple | list) and len(row) == 2):
         return False
     known = [text for text in row if not _is_missing(text)]
@@ -212,7 +212,7 @@ def _is_text_pair(row: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, or NaN, which stands for it in data frames."""
+    """Return whether a value is missing, which is None or, in data frames, NaN."""
     return value is None or (isinstance(value, float) and value != value)
 
 
@@ -222,8 +222,9 @@ def _is_missing(value: Any) -> bool:
 def read_frame(frame: Any, options: DatasetOptions) -> RawRows:
     """Return the texts, pairs of texts or table rows of a data frame, and their labels.
 
-    Without `text` or `inputs`: the columns `premise` and `hypothesis`, or the column `text`, or the
-    only column if it holds text; otherwise all columns but the label are a table.
+    If the options name neither `text` nor `inputs`, the rows are read from the first of these that
+    exists: the columns `premise` and `hypothesis`, the column `text`, or a single column of text.
+    Otherwise, all columns except the label form a table.
     """
     table = frames.drop_pandas_index(frames.as_table(frame))
     label, labels = _read_labels(table, options.labels)
@@ -243,7 +244,7 @@ def read_frame(frame: Any, options: DatasetOptions) -> RawRows:
 
 
 def _read_labels(table: Any, labels: Any) -> tuple[str | None, Array | None]:
-    """Return the name of the label column, if there is one, and the labels."""
+    """Return the name of the label column and the labels, or None if there are no labels."""
     default = frames.DEFAULT_LABEL_COLUMN
     column = default if default in table.column_names else None
     if labels is not None and not isinstance(labels, str):
@@ -253,7 +254,7 @@ def _read_labels(table: Any, labels: Any) -> tuple[str | None, Array | None]:
 
 
 def _resolve_columns(table: Any, names: ColumnNames) -> list[str]:
-    """Return column names from one name, several separated by commas, or a sequence."""
+    """Return a list of column names, given as one name, as names with commas or as a sequence."""
     if isinstance(names, str):
         is_column = names in table.column_names
         names = [names] if is_column else [name.strip() for name in names.split(",")]
@@ -293,7 +294,7 @@ def _read_text_columns(table: Any, names: list[str], labels: Array | None) -> Ra
 
 
 def _read_feature_table(table: Any, labels: Array | None) -> RawRows:
-    """Return numbers and categories; a row with a missing number is invalid."""
+    """Return a table of numbers and categories; mark rows with a missing number as invalid."""
     if not table.num_columns:
         raise InputError("There is no column but the label. Add the inputs as columns.")
     bad = np.zeros(table.num_rows, dtype=np.bool_)
@@ -319,7 +320,7 @@ def _feature_column(column: Any, name: str) -> Any:
     category = frames.type_category(frames.value_type(column.type))
     if category in ("boolean", "text", "number"):
         return column
-    # Text of a CSV file that is not UTF-8 is read as bytes.
+    # In a CSV file, text that is not UTF-8 is read as bytes.
     advice = "Save text as UTF-8" if category == "binary" else "Convert it to numbers"
     raise InputError(
         f"The column {name!r} holds {column.type}; expected numbers, text or booleans. {advice}, "
@@ -328,7 +329,7 @@ def _feature_column(column: Any, name: str) -> Any:
 
 
 def _missing_numbers(column: Any) -> Bools:
-    """Return where a column of numbers has no finite value; categories may be missing."""
+    """Return which rows lack a finite number; none do in a column of categories."""
     import pyarrow.compute as pc
     from pyarrow import types
 

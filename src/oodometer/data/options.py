@@ -1,4 +1,4 @@
-"""Options of `as_dataset`, and rows as they are read, with the invalid ones marked."""
+"""Options of `as_dataset`, and the rows that a reader returns, with invalid rows marked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ColumnNames = str | Sequence[str]
 
 @dataclass(frozen=True)
 class DatasetOptions:
-    """Arguments of `as_dataset`; None for those that were not passed."""
+    """Arguments of `as_dataset`; an argument that was not passed is None."""
 
     name: str | None = None
     labels: Any = None
@@ -40,9 +40,9 @@ class DatasetOptions:
 
 @dataclass(frozen=True)
 class RawRows:
-    """Rows as read from a file or an object, before invalid ones are removed.
+    """Rows as they were read from a file or an object, before invalid rows are removed.
 
-    `bad` marks the invalid rows; `problem` says where the first one is and what is wrong with it.
+    `bad` is true for invalid rows; `problem` describes the first invalid row.
     """
 
     inputs: Inputs
@@ -51,7 +51,7 @@ class RawRows:
     problem: str = ""
 
     def to_dataset(self, name: str, skip_bad: bool) -> InMemoryDataset:
-        """Return the dataset of the valid rows; raise if invalid ones may not be skipped."""
+        """Return the dataset of the valid rows; without `skip_bad`, raise if a row is invalid."""
         if len(self.bad) == 0:
             raise InputError(
                 f"{name} has no rows; expected at least one. Check that it is the right data."
@@ -65,7 +65,10 @@ class RawRows:
 
 
 def check_bad_rows(problem: str, noun: str, bad: Bools, skip_bad: bool) -> None:
-    """Raise if rows are invalid and may not be skipped, or if all are; `problem` is the first."""
+    """Raise if all rows are invalid or, without `skip_bad`, if any row is invalid.
+
+    `problem` describes the first invalid row.
+    """
     n_bad = int(bad.sum())
     if n_bad and (not skip_bad or n_bad == len(bad)):
         advice = "Correct or remove them, or skip them with skip_bad=True (--skip-bad)"

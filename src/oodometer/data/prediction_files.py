@@ -1,4 +1,4 @@
-"""Prediction files: Parquet, CSV, Arrow and `.npz` files with the outputs of a model."""
+"""Read prediction files: Parquet, CSV, Arrow and `.npz` files with the outputs of a model."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from oodometer.core.frames import ScoreColumns
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 
-# Bytes of a CSV file that are examined to find its delimiter.
+# Number of bytes of a CSV file that are examined to find its delimiter.
 HEADER_BYTES = 2**16
 
 
 @dataclass(frozen=True)
 class PredictionColumns:
-    """Column names set by the user; None for the default names."""
+    """Names of columns chosen by the user; None means that the default names are searched."""
 
     label_column: str | None = None
     prob_columns: str | None = None
@@ -49,10 +49,10 @@ def read_predictions(
     label_column : str, optional
         Column (or `.npz` array) of the true classes; by default `label` (`labels`), if it exists.
     prob_columns, logit_columns : str, optional
-        Name of a list column (or `.npz` array), or prefix of one column per class. By default
-        columns named `prob…` or `logit…` are searched.
+        Name of a list column (or `.npz` array), or common prefix of one column per class. By
+        default, the columns are found by names that begin with `prob` or `logit`.
     class_names : sequence of str, optional
-        Names of the classes in their order; by default those in the column names.
+        Names of the classes in their order; by default the suffixes of the column names.
 
     Returns
     -------
@@ -80,10 +80,10 @@ def read_predictions(
 
 @dataclass(frozen=True)
 class ScoreSchema:
-    """Columns of a table of predictions: scores, labels and segments, with their Arrow types.
+    """Columns of scores, labels and segments in a table of predictions, with their Arrow types.
 
-    `class_order` lists the classes of the files in the order of the source's classes, if the two
-    differ.
+    `class_order` is None unless the classes of the files must be put into another order, usually
+    that of the source. Then `class_order[j]` is the number, in the files, of class j of the result.
     """
 
     score_columns: ScoreColumns
@@ -102,7 +102,7 @@ class ScoreSchema:
         labelled: bool,
         segment_by: str | None = None,
     ) -> ScoreSchema:
-        """Find the columns of a table; without `labelled`, labels are optional."""
+        """Find the columns of a table; if `labelled` is false, labels are optional."""
         scores, label = frames.find_prediction_columns(
             table,
             label_column=columns.label_column,
@@ -132,7 +132,7 @@ class ScoreSchema:
         return replace(self, class_order=order, class_names=class_names)
 
     def scores(self, table: Any, out: Array | None = None) -> Array:
-        """Return the scores of a table; `out` as in `frames.read_scores`."""
+        """Return the scores of a table; `out` has the same meaning as in `frames.read_scores`."""
         columns = self.score_columns
         if self.class_order is None:
             return frames.read_scores(table, columns, out)
@@ -151,14 +151,14 @@ class ScoreSchema:
 
 @dataclass(frozen=True)
 class ScoreFile:
-    """Content of a prediction file: a pyarrow table, or a dictionary of arrays for `.npz`."""
+    """Content of a prediction file, which is a pyarrow table or, for `.npz`, a dict of arrays."""
 
     path: Path
     content: Any
 
     @classmethod
     def open(cls, path: str | Path) -> ScoreFile:
-        """Read a file; every failure is an `InputError` of one line."""
+        """Read a file; raise an `InputError` with a message of one line if this fails."""
         path = Path(path)
         reader = _READERS.get(file_extension(path))
         if reader is None and not path.is_dir():
@@ -170,7 +170,7 @@ class ScoreFile:
         return cls(path, reader(path))
 
     def predictions(self, columns: PredictionColumns, *, labelled: bool) -> Predictions:
-        """Return the predictions; without `labelled`, labels are not read."""
+        """Return the predictions in the file; if `labelled` is false, labels are not read."""
         try:
             if isinstance(self.content, dict):
                 return _from_arrays(self.content, columns, labelled)
@@ -179,7 +179,7 @@ class ScoreFile:
             raise InputError(f"{self.path.name}: {error}") from error
 
     def partial_labels(self, columns: PredictionColumns) -> list[Any] | None:
-        """Return the label of every row, blank if missing; None if all are missing."""
+        """Return the label of every row, blank if it is missing; None if no row has a label."""
         labels: list[Any] = []
         if isinstance(self.content, dict):
             name = columns.label_column or "labels"
@@ -240,7 +240,7 @@ def _from_arrays(
 
 
 def find_array(arrays: dict[str, Array], name: str, *, option: str = "") -> Array:
-    """Return an array of an `.npz` file; raise if there is none of that name."""
+    """Return an array of an `.npz` file; raise if no array has that name."""
     if name not in arrays:
         advice = f" Name one with {option}='…'." if option else ""
         raise InputError(f"There is no array {name!r}. Arrays: {', '.join(arrays)}.{advice}")
@@ -251,13 +251,13 @@ def find_array(arrays: dict[str, Array], name: str, *, option: str = "") -> Arra
 
 
 def file_extension(path: Path) -> str:
-    """Return the extension in lower case; two of them for compressed text, such as `.csv.gz`."""
+    """Return the extension of a file in lower case, such as `.parquet` or `.csv.gz`."""
     is_compressed = path.suffix.lower() == ".gz"
     return "".join(path.suffixes[-2:] if is_compressed else path.suffixes[-1:]).lower()
 
 
 def unreadable_file_error(path: Path, file_format: str, error: Exception) -> InputError:
-    """Return the error for a file that can't be read in the format of its extension."""
+    """Return the error for a file that can't be read in the format that its extension names."""
     is_encoding = isinstance(error, UnicodeDecodeError)
     advice = "Save it as UTF-8." if is_encoding else "Is the file complete?"
     reason = format_error(error, first_line=True)
@@ -268,7 +268,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
     if not zipfile.is_zipfile(path):
         raise unreadable_file_error(path, "npz", zipfile.BadZipFile("File is not a zip file"))
     try:
-        # Opened here because numpy leaves the file of a broken archive open.
+        # The file is opened here because numpy does not close a broken archive.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
@@ -317,7 +317,7 @@ def _read_csv(path: Path) -> Any:
 
 
 def check_delimiter(path: Path) -> None:
-    """Raise if a CSV file is UTF-16 or delimited by semicolons or tabs, as some spreadsheets do."""
+    """Raise if a CSV file is UTF-16 text, or if semicolons or tabs separate its columns."""
     with path.open("rb") as file:
         header = file.readline(HEADER_BYTES)
     if header.startswith((b"\xff\xfe", b"\xfe\xff")):

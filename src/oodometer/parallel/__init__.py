@@ -1,1 +1,1 @@
-"""Runners, worker processes, and sending work to them by reference."""
+"""Execution of tasks in this process, in worker processes or on a cluster."""

@@ -1,7 +1,7 @@
-"""Pickling of models and datasets by reference: how they were opened instead of their content.
+"""Pickling of models and datasets by reference: the path or URL is pickled, not the content.
 
-A worker opens the file or address itself. Nothing large goes through a pipe or a scheduler, and
-objects that can't be pickled, such as open sessions, need not be.
+A worker opens the path or URL itself. Therefore no large data are sent through a pipe or a
+scheduler, and objects that can't be pickled, such as open sessions, can be used in workers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ DATA_FOLDER_VARIABLE = "OODOMETER_DATA"
 
 @dataclass(frozen=True)
 class ReopenSpec:
-    """Function that opened an object (as package.module:function), its target and its settings.
+    """Description of how an object was opened, from which a worker can open it again.
 
-    `import_folder` is the folder that was searched first for modules.
+    `opener` is the function that opened the object, written as package.module:function. `target` is
+    its first argument, a path or URL, and `settings` are its other arguments. `import_folder` is
+    the folder in which modules are searched first.
     """
 
     opener: str
@@ -38,7 +40,7 @@ class ReopenSpec:
     def create(
         cls, opener: str, target: str | Path, settings: Mapping[str, Any]
     ) -> ReopenSpec | None:
-        """Return a spec that is valid in any working directory; None if a setting is unhashable."""
+        """Return a spec that is valid in any working directory; None if a setting has no hash."""
         path = os.path.abspath(target) if os.path.exists(target) else str(target)
         hashable = tuple(
             (name, tuple(value) if isinstance(value, list) else value)
@@ -60,7 +62,7 @@ class ReopenSpec:
 
 @contextmanager
 def _search_first(folder: str) -> Iterator[None]:
-    """Import modules from a folder first; a worker may have another working directory."""
+    """Search this folder first for modules, because a worker may run in another folder."""
     sys.path.insert(0, folder)
     try:
         yield
@@ -69,7 +71,7 @@ def _search_first(folder: str) -> Iterator[None]:
 
 
 class ReopenOnUnpickle:
-    """Base class of objects that are pickled as a `ReopenSpec` if they have one."""
+    """Base class of objects that are pickled by their `ReopenSpec` if they have one."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         spec = vars(self).get("_reopen_spec")
@@ -79,15 +81,16 @@ class ReopenOnUnpickle:
 
 
 def with_reopen_spec(instance: Instance, reopen_spec: ReopenSpec | None) -> Instance:
-    """Return the instance after storing in it how it was opened."""
+    """Store a `ReopenSpec` in an instance, and return the instance."""
     if isinstance(instance, ReopenOnUnpickle):
-        # Not a field: the instance may be frozen, and a changed copy must not have it.
+        # The spec is not a dataclass field, because the instance may be frozen and a changed copy of
+        # the instance must not have the spec.
         vars(instance)["_reopen_spec"] = reopen_spec
     return instance
 
 
 def reopen(reopen_spec: ReopenSpec, fingerprint: str | None) -> Any:
-    """Return the reopened object; raise if the fingerprint of a dataset has changed."""
+    """Open an object again; raise if the content of a dataset differs from the fingerprint."""
     instance = reopen_spec.load()
     if fingerprint is not None and instance.fingerprint != fingerprint:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Compute results in threads, ahead of the loop that uses them."""
+"""Compute results in threads before the loop that uses the results needs them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def prefetch(
     *,
     depth: int | None = None,
 ) -> Generator[Result, None, None]:
-    """Yield the result of each task in order, computing at most `depth` results ahead.
+    """Yield the result of each task in order, computing up to `depth` results in advance.
 
-    Close the generator if you do not exhaust it: closing ends the threads.
+    If you stop before the last result, close the generator to end its threads.
 
     Parameters
     ----------
     compute : callable
         Function of one task.
     tasks : iterable
-        Arguments of `compute`; read lazily, in the calling thread.
+        Arguments of `compute`; the iterable is read lazily, in the calling thread.
     workers : int
-        Number of threads; 0 computes each result when it is requested.
+        Number of threads; with 0, each result is computed when it is requested.
     depth : int, optional
-        Number of results computed ahead. Default: the number of threads.
+        Number of results to compute in advance; by default the number of threads.
 
     Examples
     --------

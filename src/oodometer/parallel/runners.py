@@ -1,7 +1,8 @@
-"""Runners of tasks: serial, threads, processes, Dask cluster; ordered results; thread limits.
+"""Runners, which execute tasks one by one, in threads, in processes or on a Dask cluster.
 
-A runner takes a function and tasks, and yields each task with its result, or with the exception it
-raised, as soon as it is finished. Functions, tasks and results must be picklable.
+A runner is called with a function and a list of tasks. As soon as a task is finished, the runner
+yields the task with its result, or with the exception that the function raised. Functions, tasks
+and results must be picklable.
 """
 
 from __future__ import annotations
@@ -36,17 +37,18 @@ Outcomes = Generator[tuple[Task, Result | Exception], None, None]
 ContraTask = TypeVar("ContraTask", contravariant=True)
 CoResult = TypeVar("CoResult", covariant=True)
 
-# Time limit for connecting to a scheduler, and for it to have a worker.
+# Time limit for connecting to a scheduler, and for waiting until the scheduler has a worker.
 CONNECT_TIMEOUT_SECONDS = 20.0
-# Maximum number of rows of a task, and minimum number of tasks if there are enough batches.
+# Consecutive batches are grouped into tasks of at most this many rows, but into at least this many
+# tasks if there are enough batches.
 MAX_TASK_ROWS = 8192
 MIN_TASKS = 32
-# One task at a time per process, because torch has one random state per process.
+# A process runs one task at a time, because torch has one random state per process.
 _TASK_LOCK = threading.Lock()
 
 
 class Runner(Protocol):
-    """Function that runs tasks and yields each with its outcome, in any order."""
+    """Function that runs tasks and yields each task with its outcome, in any order."""
 
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], /
@@ -58,8 +60,9 @@ class Runner(Protocol):
 def limit_to_one_thread() -> Iterator[None]:
     """Limit linear algebra to one thread.
 
-    Sums by several threads differ in their last bits. On small matrices, threads wait for each other
-    more than they compute (ten times slower), and workers have one core each anyway.
+    There are three reasons: sums that several threads compute can differ in their last bits; on
+    small matrices, several threads are ten times slower than one, because they mostly wait for each
+    other; and a worker process has only one core.
     """
     from threadpoolctl import threadpool_limits
 
@@ -86,7 +89,9 @@ def serial(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Ta
 
 
 def threads(count: int) -> Runner:
-    """Return a runner with `count` threads of this process, for work inside numpy and Arrow.
+    """Return a runner with `count` threads of this process.
+
+    Threads are useful for functions that spend their time inside numpy or Arrow.
 
     >>> sorted(threads(2)(abs, [-1, 2]))
     [(-1, 1), (2, 2)]
@@ -105,10 +110,11 @@ def threads(count: int) -> Runner:
 
 
 def processes(workers: int) -> Runner:
-    """Return a runner with worker processes, each with one thread and one task at a time.
+    """Return a runner with worker processes, each of which runs one task at a time in one thread.
 
-    If a process dies (killed, out of memory), its task is given to another; after three deaths the
-    task has failed. The processes end with this one, however it ends.
+    If a worker process dies, for example because memory runs out, another process runs its task
+    again; a task has failed after three workers have died while running it. The worker processes
+    end when this process ends, even if this process is killed.
     """
     if workers < 1:
         raise out_of_range("workers", workers, low=1)
@@ -121,10 +127,10 @@ def processes(workers: int) -> Runner:
 
 
 def distributed(address: str) -> Runner:
-    """Return a runner with the workers of a Dask cluster.
+    """Return a runner that uses the workers of a Dask cluster.
 
-    `address` is that of the scheduler, such as tcp://host:8786. If a worker dies, its task runs on
-    another. Every worker must have this version of this package.
+    `address` is the URL of the scheduler, such as tcp://host:8786. If a worker dies, another worker
+    runs its task again. All workers must have the same version of this package as this process.
     """
     dask = require("distributed", extra="scale", purpose="A Dask cluster")
 
@@ -151,9 +157,10 @@ def distributed(address: str) -> Runner:
 
 
 def _submit_work(client: Any, work: Callable[[Task], Result]) -> Any:
-    """Return a plain function unchanged; send a callable with data once, as a task of its own.
+    """Return a plain function unchanged; store a callable that holds data on the cluster.
 
-    As the result of a task, it is sent again if the worker that has it dies.
+    The callable is submitted as the result of a task, so Dask sends it to each worker once, and
+    computes it again if the worker that holds it dies.
     """
     if isinstance(work, FunctionType | BuiltinFunctionType):
         return work
@@ -165,7 +172,7 @@ def _submit_work(client: Any, work: Callable[[Task], Result]) -> Any:
 
 @contextmanager
 def _silence_dask_log() -> Iterator[None]:
-    """Disable Dask's log of a lost scheduler, which is reported as an error."""
+    """Disable Dask's log of a lost scheduler, because this module reports it as an error."""
     logger = logging.getLogger("distributed.client")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -176,10 +183,10 @@ def _silence_dask_log() -> Iterator[None]:
 
 
 def _connect(dask: Any, address: str) -> Any:
-    """Return a client of a cluster that has a worker, and this package on all workers."""
+    """Connect to a cluster; raise unless it has workers with this version of the package."""
     try:
         parts = urlsplit(address)
-        # Checked first because Dask's client retries for long, and is slow to close.
+        # The server is checked first because Dask's client would retry for a long time.
         socket.create_connection(
             (parts.hostname, parts.port or 0), timeout=CONNECT_TIMEOUT_SECONDS
         ).close()
@@ -198,16 +205,16 @@ def _connect(dask: Any, address: str) -> Any:
 
 
 def _server_type(dask: Any, address: str) -> str:
-    """Return the type of the server at an address: Scheduler, Worker, or not a Dask server.
+    """Return the type of the server at an address, such as "Scheduler" or "Worker".
 
-    With another type than Scheduler, Dask's client would wait forever or fail without explanation.
+    If the server is not a scheduler, Dask's client would wait forever or fail without explanation.
     """
 
     async def identify() -> Any:
         async with dask.rpc(address) as server:
             return await asyncio.wait_for(server.identity(), CONNECT_TIMEOUT_SECONDS)
 
-    # In a thread, because the caller's may run an event loop, as notebooks do.
+    # A new thread is used because the calling thread may run an event loop, as in notebooks.
     with ThreadPoolExecutor(1) as executor:
         try:
             return str(executor.submit(lambda: asyncio.run(identify())).result()["type"])
@@ -246,7 +253,7 @@ def _identity(work: Callable[[Task], Result]) -> Callable[[Task], Result]:
 
 
 def _run_exclusively(work: Callable[[Task], Result], task: Task) -> Result:
-    """Run one task at a time in a Dask worker, which may have several threads."""
+    """Run a task while no other task runs in this Dask worker, which may have several threads."""
     with _TASK_LOCK:
         return work(task)
 
@@ -255,16 +262,16 @@ def _run_exclusively(work: Callable[[Task], Result], task: Task) -> Result:
 
 
 class RemoteTask(Protocol[ContraTask, CoResult]):
-    """Callable with data, which is sent to the workers once, before the tasks."""
+    """Callable that holds data, which each worker receives once, before its first task."""
 
     def __call__(self, task: ContraTask, /) -> CoResult: ...
 
     def payload(self) -> Mapping[str, Any]:
-        """Return the objects to send, by the names that error messages call them."""
+        """Return the objects to send, keyed by the names that error messages use for them."""
 
 
 def label_payload(kind: str, objects: Mapping[str, Any]) -> dict[str, Any]:
-    """Return objects by the names that error messages call them.
+    """Return objects keyed by the names that error messages use for them.
 
     >>> label_payload("model", {"a": abs})
     {"The model 'a'": <built-in function abs>}
@@ -273,7 +280,7 @@ def label_payload(kind: str, objects: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def group_batches(batches: Sequence[Task], batch_size: int) -> list[Sequence[Task]]:
-    """Group consecutive batches of `batch_size` rows into tasks.
+    """Group consecutive batches, each of at most `batch_size` rows, into tasks.
 
     >>> [len(block) for block in group_batches(range(66), batch_size=500)][-2:]
     [2, 2]
@@ -287,9 +294,10 @@ def group_batches(batches: Sequence[Task], batch_size: int) -> list[Sequence[Tas
 def ordered_map(
     runner: Runner, work: RemoteTask[Task, Result], tasks: Sequence[Task]
 ) -> Generator[Result, None, None]:
-    """Yield the results of all tasks in order; raise the exception of a failed task in its turn.
+    """Yield the results of all tasks in the order of the tasks.
 
-    Close the generator to end the workers early.
+    If a task has failed, its exception is raised after the results of all earlier tasks. Close the
+    generator to end the workers early.
     """
     if not tasks:
         return
@@ -315,9 +323,10 @@ def _raise_if_error(outcome: Result | Exception) -> Result:
 
 @dataclass(frozen=True)
 class _PickledTask:
-    """Pickled work on numbered tasks.
+    """Pickled function that runs numbered tasks.
 
-    It is pickled once, and unpickled once per process, so that models stay open between tasks.
+    The function is pickled once and unpickled once per process, so its models stay open between
+    tasks.
     """
 
     data: bytes
@@ -331,7 +340,7 @@ class _PickledTask:
 
     @cached_property
     def work(self) -> Any:
-        """Unpickle the work."""
+        """Unpickle the function."""
         try:
             return pickle.loads(self.data)
         except MissingExtra:
@@ -353,7 +362,7 @@ class _PickledTask:
 
 
 def _pickling_error(work: RemoteTask[Any, Any], error: Exception) -> InputError:
-    """Return the error that names the object that can't be pickled."""
+    """Return an error that names the object that can't be pickled."""
     culprit = "The data of this task"
     for name, value in work.payload().items():
         try:

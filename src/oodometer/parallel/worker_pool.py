@@ -1,7 +1,7 @@
-"""Worker pool: processes that run one task at a time and are replaced if they die.
+"""Worker processes that run one task at a time and are replaced if they die.
 
-`concurrent.futures` was tried instead: if one task kills its worker, 9 of 12 tasks fail, and if the
-parent is killed, a worker stays behind.
+`concurrent.futures` is not used for two reasons. In an experiment with 12 tasks, one of which
+killed its worker, 9 tasks failed. If the parent process was killed, a worker process kept running.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def capture_outcome(work: Callable[[Task], Result], task: Task) -> Result | Exce
 
 
 class WorkerPool:
-    """Worker processes that all run the same function until the pool is closed."""
+    """Pool of worker processes that all run the same function until the pool is closed."""
 
     def __init__(self, work: Callable[[Any], Any], size: int) -> None:
         self._work = work
@@ -52,13 +52,13 @@ class WorkerPool:
             self._spawn_worker()
 
     def close(self) -> None:
-        """Kill all processes; results that they have not sent are lost."""
+        """Kill all worker processes; results that they have not sent yet are lost."""
         for worker in self._workers:
             worker.process.kill()
             worker.join_and_close()
 
     def outcomes(self, tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield each task with its outcome as soon as it is finished."""
+        """Yield each task with its outcome as soon as the task is finished."""
         waiting = deque(_Job(task) for task in tasks)
         n_unfinished = len(waiting)
         while n_unfinished:
@@ -85,12 +85,12 @@ class WorkerPool:
         self._workers.append(_Worker(process, own_end))
 
     def _ready_workers(self) -> list[_Worker]:
-        """Wait for workers that have sent a message or have died, which closes their pipe."""
+        """Wait for messages; return the workers that have sent one or have died."""
         ready = connection.wait([worker.connection for worker in self._workers])
         return [worker for worker in self._workers if worker.connection in ready]
 
     def _collect(self, worker: _Worker) -> tuple[_Job | None, Any]:
-        """Return the job that a worker had, if any, and its outcome."""
+        """Return the job that a worker was running, if any, and the outcome of the job."""
         job = worker.job
         worker.job = None
         try:
@@ -102,7 +102,7 @@ class WorkerPool:
         return job, outcome
 
     def _respawn(self, worker: _Worker, job: _Job | None) -> Any:
-        """Replace a dead worker; return `_RETRY`, or the error of its job after too many deaths."""
+        """Replace a dead worker; return `_RETRY` or, after too many deaths, an error."""
         self._workers.remove(worker)
         code = worker.join_and_close()
         self._failed_starts += not worker.ready
@@ -123,13 +123,13 @@ class WorkerPool:
         )
 
 
-# Outcome of a job whose worker died and that must run again.
+# Outcome of a job that must run again because its worker died.
 _RETRY = object()
 
 
 @dataclass
 class _Job:
-    """Task with the number of workers that died while running it."""
+    """Task, and the number of workers that have died while running it."""
 
     task: Any
     attempts: int = 0
@@ -137,7 +137,7 @@ class _Job:
 
 @dataclass
 class _Worker:
-    """Worker process, the pipe to it, and its current job."""
+    """Worker process with the pipe for its messages and its current job."""
 
     process: Any
     connection: Connection
@@ -150,7 +150,7 @@ class _Worker:
 
     def assign(self, job: _Job) -> None:
         self.job = job
-        with suppress(OSError):  # a dead worker is found when its outcome is collected
+        with suppress(OSError):  # `_collect` notices that the worker is dead
             self.connection.send(job.task)
 
     def join_and_close(self) -> int | None:
@@ -163,7 +163,7 @@ class _Worker:
 
 @contextmanager
 def _limit_child_threads() -> Iterator[None]:
-    """Limit linear algebra to one thread in the processes that the block starts."""
+    """Limit linear algebra to one thread in processes that are started in the `with` block."""
     before = {name: os.environ.get(name) for name in _THREAD_COUNT_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_COUNT_VARIABLES, "1"))
     try:
@@ -178,15 +178,16 @@ def _limit_child_threads() -> Iterator[None]:
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Start processes that never receive Ctrl-C, not even while importing; raise it here afterwards.
+    """Block Ctrl-C in processes that are started in the `with` block; defer it in this process.
 
-    The new process inherits the signal mask. In this process the mask is not enough: another thread
-    may receive the signal, and Python would raise it in the main thread during the start.
+    A new process inherits the signal mask, so it never receives Ctrl-C, not even while it imports
+    modules. In this process, the mask is not sufficient: another thread may receive the signal, and
+    Python would then raise `KeyboardInterrupt` in the main thread while a process is being started.
     """
     if sys.platform == "win32":
         yield
         return
-    # If it were started along with the first process, it would unblock the signal.
+    # The resource tracker would unblock the signal if it were started with the first process.
     resource_tracker.ensure_running()
     with _defer_interrupts():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -198,7 +199,7 @@ def _block_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Postpone an interrupt that arrives in the block until its end."""
+    """Defer an interrupt that arrives in the `with` block until the end of the block."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or handler is None:
         yield
@@ -217,7 +218,7 @@ def _defer_interrupts() -> Iterator[None]:
 
 
 def _worker_main(work: Callable[[Any], Any], pipe: Connection) -> None:
-    """Report readiness, then run tasks until the pipe is closed."""
+    """Send a message when the worker is ready, then run tasks until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
@@ -234,7 +235,7 @@ def _exit_with_parent() -> None:
 
 
 def _pickle_outcome(message: Any) -> bytes:
-    """Return an outcome as bytes; an error with its text if it can't be pickled or unpickled."""
+    """Return a pickled outcome, or a pickled error if the outcome can't be pickled."""
     try:
         data = pickle.dumps(message)
         if isinstance(message, Exception):

@@ -1,6 +1,6 @@
 """Conformance checks for estimators, measures, metrics, transforms and models, and toy data.
 
-Each check raises AssertionError with the rule that is violated:
+Each check raises AssertionError with a message that names the violated rule:
 
     check_estimator(MyEstimator())
     check_measure(MyMeasure())

@@ -1,4 +1,7 @@
-"""Meters that measure from the inputs how far a transform changed them, in its own unit."""
+"""Meters: functions that measure how strongly a transform changed its inputs.
+
+The strength is in the unit of the transform's magnitude, for example in degrees for a rotation.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ IMAGE_SIDE_PIXELS = 64
 
 
 class MagnitudeMeter(NamedTuple):
-    """Suitable inputs, a function that measures their change, and a tolerance for rounding."""
+    """Function that measures the change of inputs, with suitable inputs and a tolerance."""
 
     make_inputs: Callable[[int, np.random.Generator], Inputs]
     extent: Callable[[Inputs, Inputs], Floats]
@@ -24,7 +27,7 @@ class MagnitudeMeter(NamedTuple):
 
 
 def _square_images(n: int, rng: np.random.Generator) -> Array:
-    """Return black images with a bright square in the centre."""
+    """Return black images with a bright square in the center."""
     images = np.zeros((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS), dtype=np.uint8)
     images[:, 28:36, 28:36] = 200
     return images
@@ -49,14 +52,14 @@ def _share_of_pixels(before: Array, after: Array) -> Floats:
 
 
 def _gradient_images(n: int, rng: np.random.Generator) -> Array:
-    """Return images whose first two channels increase with x and y, which reveals a warp."""
+    """Return images whose first two channels increase with x and y, to locate moved pixels."""
     y, x = np.mgrid[0:IMAGE_SIDE_PIXELS, 0:IMAGE_SIDE_PIXELS]
     image = np.stack([60 + 2 * x, 60 + 2 * y, np.full_like(x, 128)], axis=2).astype(np.uint8)
     return np.repeat(image[None], n, axis=0)
 
 
 def _jacobians(after: Array) -> Floats:
-    """Return ∂(source x, source y)/∂(x, y) in the centre of each image, of shape (n, 2, 2)."""
+    """Return ∂(original x, original y)/∂(x, y) in the center of each image, as (n, 2, 2)."""
     middle = after[:, 22:42, 22:42, :2].astype(float) / 2.0
     along_x = (middle[:, :, -4:] - middle[:, :, :4]).mean(axis=(1, 2)) / 16
     along_y = (middle[:, -4:] - middle[:, :4]).mean(axis=(1, 2)) / 16
@@ -78,7 +81,7 @@ def _cropped_share(before: Array, after: Array) -> Floats:
 
 
 def _two_tone_images(n: int, rng: np.random.Generator) -> Array:
-    """Return images of which one half is 90 and the other 110."""
+    """Return images in which the pixels of one half are 90 and those of the other half are 110."""
     images = np.full((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS, 3), 90, dtype=np.uint8)
     images[:, :, IMAGE_SIDE_PIXELS // 2 :] = 110
     return images
@@ -94,7 +97,7 @@ def _contrast_change(before: Array, after: Array) -> Floats:
 
 
 def _uniform_color_images(n: int, rng: np.random.Generator) -> Array:
-    """Return images of one colour that is far from black, white and grey."""
+    """Return images of a single color that is far from black, white and gray."""
     return np.full((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS, 3), (160, 110, 60), dtype=np.uint8)
 
 
@@ -140,7 +143,7 @@ def _share_of_columns(before: Array, after: Array) -> Floats:
 
 
 def _noise_scale(before: Array, after: Array) -> Floats:
-    """Return the noise of all rows together, because that of a single row is unbounded."""
+    """Return the noise level over all rows, because the noise of a single row is unbounded."""
     return np.array([((after - before).std(axis=0) / before.std(axis=0)).mean()])
 
 

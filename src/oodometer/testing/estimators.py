@@ -1,4 +1,4 @@
-"""Conformance rules of estimators, and toy predictions."""
+"""Conformance check of estimators, and toy predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oodometer.core.stats import rng_for
 
 # Sums over batches and over permuted rows differ by rounding only.
 SUM_TOLERANCE = 1e-9
-# Iterative solvers stop at a tolerance.
+# Results of iterative solvers differ more, because the solvers stop at a tolerance.
 SOLVER_TOLERANCE = 1e-4
 
 
@@ -28,7 +28,7 @@ def toy_predictions(
     class_shares: Any = None,
     seed: int = 0,
 ) -> Predictions:
-    """Return labelled logits of a classifier with an accuracy of about 90 %, with features.
+    """Return labelled predictions with logits and features, with an accuracy of about 90 %.
 
     Parameters
     ----------
@@ -62,7 +62,9 @@ def toy_predictions(
 
 
 def toy_pair(seed: int = 0, k: int = 4) -> tuple[Predictions, Predictions]:
-    """Return a labelled source and a harder, labelled target, each with two other models.
+    """Return a labelled source and a labelled target with a lower accuracy.
+
+    Both have the predictions of two other models.
 
     Parameters
     ----------
@@ -88,14 +90,15 @@ def toy_pair(seed: int = 0, k: int = 4) -> tuple[Predictions, Predictions]:
 
 
 def with_other_toy_models(predictions: Predictions, sharpness: float, seed: int = 0) -> Predictions:
-    """Return the predictions together with those of a better and of a worse model.
+    """Add the predictions of a better model and of a worse model for the same rows.
 
     Parameters
     ----------
     predictions : Predictions
         Labelled predictions.
     sharpness : float
-        Sharpness of `predictions`; the other models have 1.2 and 0.6 times this value.
+        Value of `sharpness` with which `predictions` were created; the other models have 1.2 and
+        0.6 times this value.
     seed : int
         Random seed.
 
@@ -121,7 +124,7 @@ def with_other_toy_models(predictions: Predictions, sharpness: float, seed: int 
 
 
 def check_estimator(member: Estimator, seed: int = 0) -> None:
-    """Raise if an estimator violates a rule of the family.
+    """Raise if an estimator violates a rule that all estimators must satisfy.
 
     Parameters
     ----------
@@ -133,7 +136,7 @@ def check_estimator(member: Estimator, seed: int = 0) -> None:
     Raises
     ------
     AssertionError
-        With the first rule that is violated.
+        If a rule is violated; the message names the first such rule.
 
     Examples
     --------
@@ -242,7 +245,7 @@ def _replicates_center_on_estimate(member: Estimator, seed: int) -> None:
 
 
 def _returns_estimate_or_reason(member: Estimator, seed: int) -> None:
-    """Check hard classes and a single row: an estimate, or NotApplicable with a reason."""
+    """Check that predicted classes only, and a single row, give an estimate or a reason."""
     source, target = toy_pair(seed)
     hard_source, hard_target = (
         Predictions.from_classes(rows.classes, k=rows.k, labels=rows.labels)

@@ -1,4 +1,4 @@
-"""Conformance rules of measures, and a toy subject: a small torch network with data."""
+"""Conformance check of measures, and a toy subject (a small torch network with its data)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ N_ROWS = 60
 N_FEATURES = 6
 N_HIDDEN = 8
 N_CLASSES = 3
-# Needs that arrays meet without a model.
+# Needs that can be satisfied by arrays, without a model.
 ARRAY_NEEDS: frozenset[Need] = frozenset(
     {"outputs", "labels", "features", "training data", "source domains"}
 )
@@ -50,13 +50,13 @@ def toy_network(seed: int = 0) -> Any:
             torch.nn.ReLU(),
             torch.nn.Linear(N_HIDDEN, N_CLASSES),
         ).double()
-        with torch.no_grad():  # sets running statistics other than the initial ones
+        with torch.no_grad():  # changes the running statistics of batch norm
             network.train()(torch.randn(200, N_FEATURES, dtype=torch.float64) * 2 + 1)
     return network.eval()
 
 
 def toy_data(seed: int = 0, shift: float = 0.0, n: int = N_ROWS) -> tuple[Array, Ints]:
-    """Return vectors of three classes, and their labels."""
+    """Return random vectors of three classes, and their labels."""
     rng = rng_for(seed, "toy data", shift)
     labels = rng.integers(N_CLASSES, size=n)
     return rng.normal(size=(n, N_FEATURES)) + labels[:, None] + shift, labels
@@ -74,14 +74,14 @@ def toy_subject(
     model : TorchModel, optional
         Model to use instead of the toy network.
     order : callable, optional
-        Maps the number of rows of a dataset to the order of its rows.
+        Function that is called with the number of rows of a dataset and returns their order.
     shift : float
-        Shift of the target inputs.
+        Distance by which the target inputs are shifted.
 
     Returns
     -------
     Subject
-        The argument of `Measure.measure`.
+        Subject that can be passed to `Measure.measure`.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def toy_subject(
 
 @dataclass(frozen=True, eq=False)
 class MeasureTestSubjects:
-    """Subjects that the rules compare, built once, so that measures share their work."""
+    """Subjects that the rules compare, each built once and used for all measures."""
 
     seed: int = 0
 
@@ -114,12 +114,12 @@ class MeasureTestSubjects:
 
     @cached_property
     def rebuilt(self) -> Subject:
-        """Return an equal subject, built again."""
+        """Return a new subject with the same model and data."""
         return toy_subject(self.seed)
 
     @cached_property
     def different(self) -> Subject:
-        """Return another model on other data with a larger shift."""
+        """Return a subject with another model and with other data that have a larger shift."""
         return toy_subject(self.seed + 50, shift=4.0)
 
     @cached_property
@@ -156,7 +156,7 @@ class MeasureTestSubjects:
 
 
 def check_measure(member: Measure, seed: int = 0) -> None:
-    """Raise if a measure violates a rule of the family.
+    """Raise if a measure violates a rule that all measures must satisfy.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def check_measure(member: Measure, seed: int = 0) -> None:
     Raises
     ------
     AssertionError
-        With the first rule that is violated.
+        If a rule is violated; the message names the first such rule.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def _ignores_batch_size(member: Measure, subjects: MeasureTestSubjects) -> None:
 
 
 def network_state(module: Any) -> tuple[Any, ...]:
-    """Return all that a measure could change: weights, statistics, modes, gradients and hooks."""
+    """Return the weights, statistics, modes, gradients and hooks that a measure could change."""
     tensors = {
         name: tensor.detach().cpu().numpy().tobytes()
         for name, tensor in module.state_dict().items()
@@ -261,7 +261,7 @@ def network_state(module: Any) -> tuple[Any, ...]:
 
 
 def _needs_only_what_it_declares(member: Measure, subjects: MeasureTestSubjects) -> None:
-    """Check a measure that needs only arrays on exactly the arrays that it declares."""
+    """Check that a measure of arrays can be computed from only those arrays that it declares."""
     if not set(member.needs) <= ARRAY_NEEDS:
         return
     baseline = subjects.baseline
@@ -292,7 +292,7 @@ def _declared_arrays(view: ModelView, member: Measure, *, with_labels: bool) -> 
 
 
 def _returns_score_or_reason(member: Measure, subjects: MeasureTestSubjects) -> None:
-    """Check features only and outputs only: a score, or NotApplicable with a reason."""
+    """Check that features only, and outputs only, give a score or NotApplicable with a reason."""
     for subject in subjects.single_arrays:
         try:
             float(measure_one(member, subject).value)

@@ -1,4 +1,4 @@
-"""Conformance rules of metrics."""
+"""Conformance check of metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ABSOLUTE_TOLERANCE = 1e-6
 def toy_view(
     seed: int = 0, *, model: TorchModel | None = None, permuted: bool = False
 ) -> ModelView:
-    """Return a view of a small network on labelled data, with the rows `permuted` or not."""
+    """Return a view of a small network on labelled data, optionally with `permuted` rows."""
     inputs, labels = toy_data(seed)
     order = rng_for(seed, "order").permutation(len(labels)) if permuted else slice(None)
     dataset = as_dataset(inputs[order], labels=labels[order])
@@ -29,7 +29,7 @@ def toy_view(
 
 
 def check_metric(member: Metric, seed: int = 0) -> None:
-    """Raise if a metric violates a rule of the family.
+    """Raise if a metric violates a rule that all metrics must satisfy.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def check_metric(member: Metric, seed: int = 0) -> None:
     Raises
     ------
     AssertionError
-        With the first rule that is violated.
+        If a rule is violated; the message names the first such rule.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def _leaves_network_unchanged(member: Metric, seed: int) -> None:
 
 
 def _returns_score_or_reason(member: Metric, seed: int) -> None:
-    """Check a single row and correct rows only: a score, or NotApplicable with a reason."""
+    """Check that a single row, and only correct rows, give a score or NotApplicable."""
     view = toy_view(seed)
     for rows in (view.rows(slice(0, 1)), view.rows(view.outputs.correct)):
         try:

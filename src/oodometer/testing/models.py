@@ -1,4 +1,4 @@
-"""Conformance rules of models."""
+"""Conformance check of models."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Model
 from oodometer.core.stats import rng_for
 
-# Probabilities of a row alone and in a batch differ by rounding.
+# The probabilities of a row that is classified alone or in a batch may differ by rounding.
 PROBABILITY_TOLERANCE = 1e-4
 
 
 def check_model(model: Model, inputs: Inputs) -> None:
-    """Raise if a model violates a rule on a batch of inputs.
+    """Raise if a model violates a rule that all models must satisfy.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def check_model(model: Model, inputs: Inputs) -> None:
     Raises
     ------
     AssertionError
-        With the first rule that is violated.
+        If a rule is violated; the message names the first such rule.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Conformance rules of transforms, and toy inputs of every kind."""
+"""Conformance check of transforms, and toy inputs of every kind."""
 
 from __future__ import annotations
 
@@ -90,23 +90,23 @@ _TOY_INPUTS: dict[InputKind, Callable[[int, np.random.Generator], Inputs]] = {
 def check_transform(
     member: Transform, *, meter: MagnitudeMeter | None = None, seed: int = 0
 ) -> None:
-    """Raise if a transform violates a rule of the family.
+    """Raise if a transform violates a rule that all transforms must satisfy.
 
     Parameters
     ----------
     member : Transform
         Transform to check.
     meter : MagnitudeMeter, optional
-        Measures how far a transform changed its inputs, in the unit of the magnitude, to check the
-        bound. Default: the built-in meter of the transform's name; without one, the bound is not
-        checked.
+        Meter that measures the strength of each change in the unit of the magnitude, to check that
+        no change exceeds the magnitude. By default, the built-in meter for the name of the
+        transform is used; if there is none, this rule is not checked.
     seed : int
         Random seed of the toy inputs.
 
     Raises
     ------
     AssertionError
-        With the first rule that is violated.
+        If a rule is violated; the message names the first such rule.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def check_transform(
 
 
 def toy_streams(n: int, seed: int, draw_index: int = 1) -> RowStreams:
-    """Return one random stream per row for n rows."""
+    """Return the random streams of n rows."""
     keys = rng_for(seed, "keys").integers(0, 2**64, n, dtype=np.uint64)
     return RowStreams(seed, keys, np.full(n, draw_index))
 
@@ -170,7 +170,7 @@ def _is_pure(member: Transform, seed: int) -> None:
 
 
 def _depends_on_own_row_only(member: Transform, seed: int) -> None:
-    """Check that a row changes equally alone, in a batch and in any order."""
+    """Check that a row is changed in the same way alone, in a batch and in any order."""
     for kind in member.kinds:
         before = toy_inputs(kind, seed=seed)
         learned = member.learn(before)
@@ -207,7 +207,7 @@ def _differs_between_draws_and_examples(member: Transform, seed: int) -> None:
 def check_magnitude_bound(
     member: Transform, seed: int, meter: MagnitudeMeter | None = None
 ) -> None:
-    """Raise if a draw exceeds the magnitude, or if all stay below half of it."""
+    """Raise if a draw exceeds the magnitude, or if no draw reaches half of the magnitude."""
     meter = meter if meter is not None else MAGNITUDE_METERS.get(member.name)
     if meter is None:
         return
