@@ -26,7 +26,7 @@ def select_rows(values: Any, index: RowIndex) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
-    """Statistics of each row that have already been computed; None for the others."""
+    """Statistics of each row; a statistic that has not been computed yet is None."""
 
     confidence: Floats | None = None
     negative_entropy: Floats | None = None

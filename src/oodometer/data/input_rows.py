@@ -244,7 +244,7 @@ def read_frame(frame: Any, options: DatasetOptions) -> RawRows:
 
 
 def _read_labels(table: Any, labels: Any) -> tuple[str | None, Array | None]:
-    """Return the name of the label column and the labels, or None if there are no labels."""
+    """Return the name of the label column and the labels; each is None if it does not exist."""
     default = frames.DEFAULT_LABEL_COLUMN
     column = default if default in table.column_names else None
     if labels is not None and not isinstance(labels, str):

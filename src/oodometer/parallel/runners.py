@@ -357,7 +357,7 @@ class _PickledTask:
         return self.work(task)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Dask workers send it to each other: as bytes, not what they have opened.
+        # Dask workers send this object to each other; models that a worker has opened are not sent.
         return _PickledTask, (self.data,)
 
 
