@@ -61,7 +61,7 @@ def test_estimate_is_zero_if_all_rows_are_far() -> None:
 
 def test_features_and_settings_are_validated() -> None:
     source, target = toy_predictions(100), toy_predictions(50, seed=1)
-    with pytest.raises(NotApplicable, match="features of both sides"):
+    with pytest.raises(NotApplicable, match="features of source and target"):
         ATCDistance().estimate(source, replace(target, features=None))
     with pytest.raises(InputError, match="The source has 3 features, the target 2"):
         ATCDistance().estimate(source, replace(target, features=np.zeros((50, 2))))

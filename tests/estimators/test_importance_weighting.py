@@ -100,7 +100,9 @@ def test_different_numbers_of_features_are_rejected() -> None:
 
 def test_not_applicable_without_features_and_probabilities() -> None:
     hard = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NotApplicable, match="requires features or probabilities on both sides"):
+    with pytest.raises(
+        NotApplicable, match="requires features or probabilities of source and target"
+    ):
         ImportanceWeighting().estimate(hard, hard)
 
 

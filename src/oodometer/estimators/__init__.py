@@ -1,8 +1,7 @@
-"""Estimators of accuracy on unlabelled data from predictions alone, one paper per file.
-
-To add an estimator, write one file with a frozen dataclass in this package and add an instance to
-`MEMBERS` in `registry.py`; `oodometer.testing.check_estimator` tests it. Other packages register
-estimators by an entry point of the group `oodometer.estimators`.
+"""Estimators of a model's accuracy on unlabelled data, from its predictions alone.
+ To add an estimator, write a new file in this package with a frozen dataclass, and add an instance
+of it to `MEMBERS` in `registry.py`. Test it with `oodometer.testing.check_estimator`. Other
+packages can register estimators by an entry point of the group `oodometer.estimators`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mean distances of feature rows to their nearest neighbours."""
+"""Mean distance of each row of features to its nearest neighbors."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import numpy as np
 
 from oodometer.core.array_types import Floats
 
-# Distances held in memory at once (rows × reference rows): 32 MB of float64.
+# Maximum number of distances (rows × reference rows) in memory at once, 32 MB as float64.
 MAX_BLOCK_DISTANCES = 4_000_000
 
 
 def mean_distances(points: Floats, reference: Floats, n_neighbors: int) -> Floats:
-    """Return each point's mean distance to its nearest reference rows (all if there are fewer).
+    """Return each point's mean distance to its `n_neighbors` nearest reference rows.
+
+    If there are fewer reference rows, all of them are used.
 
     >>> mean_distances(np.array([[0.0]]), np.array([[1.0], [3.0], [9.0]]), 2).tolist()
     [2.0]
@@ -20,7 +22,7 @@ def mean_distances(points: Floats, reference: Floats, n_neighbors: int) -> Float
 
 
 def leave_one_out_distances(points: Floats, n_neighbors: int) -> Floats:
-    """Return each point's mean distance to the nearest other points.
+    """Return each point's mean distance to its `n_neighbors` nearest other points.
 
     >>> leave_one_out_distances(np.array([[0.0], [1.0], [3.0]]), 1).tolist()
     [1.0, 1.0, 2.0]
@@ -29,7 +31,7 @@ def leave_one_out_distances(points: Floats, n_neighbors: int) -> Floats:
 
 
 def _mean_distances(points: Floats, reference: Floats, n_neighbors: int, n_skipped: int) -> Floats:
-    """Return the mean over the nearest rows, without the first `n_skipped` (a point itself)."""
+    """Return mean distances to the nearest rows; skip the first `n_skipped`, the point itself."""
     center = reference.mean(axis=0)
     points = points - center
     reference = reference - center

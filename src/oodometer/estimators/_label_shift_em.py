@@ -1,7 +1,8 @@
 """Maximum-likelihood class frequencies under label shift (EM; Saerens et al., 2002).
-
-Maximize L(q) = mean log Σ_y q_y p_y(x) / p_s(y) over the simplex by expectation-maximization with
-squared extrapolation (SQUAREM; Varadhan & Roland, 2008).
+ The class frequencies q of the target maximize the likelihood L(q) = mean log Σ_y q_y p_y(x) /
+p_s(y), where p_s are the class frequencies of the source. The maximum is found by
+expectation-maximization (EM), accelerated by squared extrapolation (SQUAREM; Varadhan & Roland,
+2008).
 """
 
 from __future__ import annotations
@@ -14,20 +15,23 @@ from oodometer.core.stats import poisson_bootstrap_weights
 
 # The iteration stops when a step changes the class frequencies by less than this in total.
 TOLERANCE = 1e-7
-# Lower limit of densities, against division by zero.
+# Lower limit of densities, which avoids division by zero.
 EPSILON = 1e-30
-# Up to this many rows, the iteration starts from the source frequencies; of more rows, from the
-# solution on about this many.
+# Up to about this many rows, the iteration starts from the class frequencies of the source. If
+# there are more, it starts from the solution on a subsample of about this many rows.
 WARM_START_ROWS = 20_000
 
 
 def max_bootstrap_rows(k: int) -> int:
-    """Return the number of target rows that the bootstrap of the class frequencies uses."""
+    """Return the maximum number of target rows that are resampled, given k classes."""
     return max(2_000, min(10_000, 1_000_000 // k))
 
 
 def fit_class_shares(probs: Floats, prior: Floats, max_iterations: int) -> tuple[Floats, bool]:
-    """Return the class frequencies of maximum likelihood, and whether the iteration converged."""
+    """Return the maximum-likelihood class frequencies, and whether the iteration converged.
+
+    `prior` are the class frequencies of the source.
+    """
     start: Floats = prior.astype(np.float64)
     stride = len(probs) // WARM_START_ROWS
     if stride > 1:
@@ -38,10 +42,10 @@ def fit_class_shares(probs: Floats, prior: Floats, max_iterations: int) -> tuple
 
 
 def _em_step(probs: Floats, prior: Floats, q: Floats) -> tuple[Floats, float]:
-    """Return the result of one EM step, and the log-likelihood before it.
+    """Return the class frequencies after one EM step, and the log-likelihood before the step.
 
-    Computed in float64, block by block: sums of a million float32 terms are not precise enough to
-    converge.
+    Sums are computed in float64, because sums of a million float32 terms are not precise enough for
+    the iteration to converge. Rows are converted block by block.
     """
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
     ratios = np.zeros(len(prior))
@@ -58,7 +62,7 @@ def _em_step(probs: Floats, prior: Floats, q: Floats) -> tuple[Floats, float]:
 def _accelerated_em(
     probs: Floats, prior: Floats, q: Floats, max_iterations: int
 ) -> tuple[Floats, bool]:
-    """Return the result of EM with extrapolation, and whether it converged."""
+    """Return the class frequencies found by EM with extrapolation, and whether EM converged."""
     for _ in range(max_iterations):
         first, _ = _em_step(probs, prior, q)
         if np.abs(first - q).sum() < TOLERANCE:
@@ -72,7 +76,7 @@ def _accelerated_em(
 
 
 def _extrapolate(q: Floats, first: Floats, second: Floats) -> Floats:
-    """Return the SQUAREM extrapolation of two EM steps, shortened to stay in the simplex."""
+    """Return the SQUAREM extrapolation of two EM steps, shortened until no value is negative."""
     change = first - q
     curvature = second - 2 * first + q
     length = float(np.linalg.norm(change)) / max(float(np.linalg.norm(curvature)), EPSILON)
@@ -92,10 +96,12 @@ def resample_class_shares(
     priors: Floats,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return resampled class frequencies (count, k): one Newton step from the solution.
+    """Return bootstrap replicates (count, k) of the class frequencies.
 
-    `sample` has some of the `n` target rows; its variation is scaled to n rows. `priors` are the
-    class frequencies of the resampled sources. Frequencies of 0 stay 0.
+    Each replicate is one Newton step away from `solution`, the class frequencies of the target.
+    `sample` contains some of the `n` target rows, and the variation that resampling it causes is
+    scaled to n rows. `prior` are the class frequencies of the source, and `priors` those of the
+    resampled sources. Frequencies of 0 stay 0.
     """
     active = (solution > 1e-9) & (prior > 0)
     rows = sample[:, active].astype(np.float64)
@@ -116,7 +122,7 @@ def resample_class_shares(
 
 
 def _newton_steps(ratios: Floats, gradients: Floats) -> Floats:
-    """Return the steps d with H d + λ1 = gradient and Σ d = 0, for many gradients."""
+    """Return the steps d that solve H d + λ1 = gradient under Σ d = 0, for many gradients."""
     k = ratios.shape[1]
     bordered = np.zeros((k + 1, k + 1))
     bordered[:k, :k] = ratios.T @ ratios / len(ratios)

@@ -1,13 +1,16 @@
-"""Optimal transport of probability rows to classes with given frequencies, solved by its dual.
+"""Optimal transport of predicted probabilities to classes with given frequencies.
 
-Assigning row i to class c costs ½‖p_i − e_c‖₁ = 1 − p_ic, and class c receives a share π_c of the
-rows. The dual has one variable (price) per class,
+Every row i of probabilities p_i is assigned to a class. Assigning it to class c costs
+½‖p_i − e_c‖₁ = 1 − p_ic, where e_c is the one-hot vector of c. Class c must receive a share π_c of
+the rows. The mean cost is minimized by solving the dual problem, which has one variable v_c (the
+price) per class:
 
-    max_v  mean_i min_c (1 − p_ic − v_c) + π·v,
-
-and is concave and piecewise linear. The minimum is smoothed by an ε that decreases in steps; each
-step is solved by L-BFGS from the previous solution. The dual at any v is a lower bound of the cost;
-the plan of the last step, corrected to the required class frequencies, gives an upper bound.
+    max_v  mean_i min_c (1 − p_ic − v_c) + π·v
+ The dual is concave and piecewise linear. For the solver, the inner minimum is replaced by a smooth
+one with the parameter ε, which decreases in steps. Each step is solved by L-BFGS and starts from
+the previous solution. The value of the dual at any v is a lower bound of the cost. The smoothed
+assignment (plan) of the last step, corrected to the required class frequencies, gives an upper
+bound.
 """
 
 from __future__ import annotations
@@ -19,20 +22,24 @@ import numpy as np
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.softmax_kernels import block_copies, first_maximum
 
-# Values of ε. Large tables need no finer ones: the mean over many rows is smooth already.
+# Values of ε. Large tables of probabilities do not need smaller values, because the mean over many
+# rows is already smooth.
 SMOOTHINGS = (0.1, 0.02, 4e-3, 8e-4, 2e-4)
-# Further values for tables below this many cells (rows × classes).
+# Further values of ε for tables with fewer cells (rows × classes) than MAX_FINE_CELLS.
 FINE_SMOOTHINGS = (5e-5, 1e-5)
 MAX_FINE_CELLS = 1_000_000
-# Tolerance of a class frequency, as a multiple of 1 / number of classes.
+# Tolerance of a class frequency for large and small ε, as a multiple of 1 / number of classes.
 ROUGH_TOLERANCE = 1e-3
 FINE_TOLERANCE = 1e-4
-# Prices are fitted on a subsample. With r rows per class, they lose about 0.1 / r of the cost.
+# Limits on the subsample of rows on which prices are fitted. Compared with optimal prices, prices
+# fitted on r rows per class lose about 0.1 / r of the cost.
 MIN_DUAL_ROWS = 20_000
 DUAL_ROWS_PER_CLASS = 1000
 MAX_DUAL_CELLS = 20_000_000
 ROUNDING_TOLERANCE = 1e-9
-# Without smoothing, class frequencies are step functions of the prices, with zero derivative.
+# Value of ε, and limits on the size of the computation, for the derivative of class frequencies
+# with respect to prices. Without smoothing, the frequencies are step functions with derivative
+# zero.
 CURVATURE_SMOOTHING = 0.05
 MAX_CURVATURE_PRODUCTS = 2_000_000_000
 MAX_CURVATURE_ROWS = 200_000
@@ -40,11 +47,13 @@ MAX_CURVATURE_ROWS = 200_000
 
 @dataclass(frozen=True)
 class TransportResult:
-    """Lower bound `cost` of the transport cost, which is at most `gap` higher.
+    """Solution of a transport problem.
 
-    `prices` are the dual variables. `reduced_costs` has each row's term of the dual,
-    min_c (1 − p_ic − v_c), and `assigned_classes` the class of its minimum; the mean reduced cost
-    plus π·v is the cost. `gap` is None if the prices were fitted on a subsample.
+    `cost` is a lower bound of the transport cost, and the true cost is at most `gap` higher. `gap`
+    is None if the prices were fitted on a subsample. `prices` are the dual variables v.
+    `reduced_costs` has each row's term of the dual, min_c (1 − p_ic − v_c), and `assigned_classes`
+    has the class for which this minimum is attained. The mean of the reduced costs plus π·v is
+    `cost`.
     """
 
     cost: float
@@ -56,7 +65,7 @@ class TransportResult:
 
 @dataclass(frozen=True, eq=False)
 class DualSolution:
-    """Best dual variables, and the smoothing ε at which they were found."""
+    """Best dual variables (prices), and the smoothing ε with which they were found."""
 
     prices: Floats
     smoothing: float
@@ -65,7 +74,7 @@ class DualSolution:
 def solve_transport(
     probs: Floats, shares: Floats, dual: DualSolution | None = None
 ) -> TransportResult:
-    """Return the transport of minimal cost that assigns each class its share of the rows.
+    """Return the transport of minimal cost in which each class receives its share of the rows.
 
     >>> rows = np.array([[0.9, 0.1], [0.8, 0.2]])
     >>> result = solve_transport(rows, np.array([0.5, 0.5]))
@@ -79,14 +88,15 @@ def solve_transport(
     gap = None
     if subsample_stride(*probs.shape) == 1:
         plan_costs, plan_shares = _smoothed_plan(probs, dual)
-        # Excess rows of a class can be assigned to another class at a cost of at most 1.
+        # Rows that a class has too many of can be assigned to other classes at a cost of at most 1
+        # per row.
         upper = plan_costs.mean() + np.abs(plan_shares - shares).sum() / 2
         gap = float(max(upper - cost, 0.0))
     return TransportResult(cost, gap, dual.prices, reduced_costs, classes)
 
 
 def row_costs(probs: Floats, shares: Floats, dual: DualSolution | None = None) -> Floats:
-    """Return the cost of each row in the optimal plan.
+    """Return the cost of each row under the optimal assignment.
 
     >>> row_costs(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0.5, 0.5])).round(3).tolist()
     [0.1, 0.8]
@@ -96,7 +106,11 @@ def row_costs(probs: Floats, shares: Floats, dual: DualSolution | None = None) -
 
 
 def solve_dual(probs: Floats, shares: Floats) -> DualSolution:
-    """Return the best prices found; at least as good as zero prices, so COT is at most AC."""
+    """Return the best prices found.
+
+    They are at least as good as prices of zero, so the COT estimate is at most the average
+    confidence (AC).
+    """
     from scipy.optimize import minimize
 
     n, k = probs.shape
@@ -118,7 +132,8 @@ def solve_dual(probs: Floats, shares: Floats) -> DualSolution:
             options={"maxiter": 200, "ftol": 1e-9, "gtol": tolerance / k},
         ).x
         value = _reduced_costs(rows, prices)[0].mean() + shares @ prices
-        # Of equally good prices the last are kept: their plan is smoothed the least.
+        # Of equally good prices the last ones are kept, because they were found with the smallest
+        # ε.
         if value >= best_value - ROUNDING_TOLERANCE:
             best_value = max(value, best_value)
             best = DualSolution(prices, smoothing)
@@ -126,7 +141,10 @@ def solve_dual(probs: Floats, shares: Floats) -> DualSolution:
 
 
 def curvature(probs: Floats, prices: Floats) -> Floats:
-    """Return the derivative (k, k) of the class frequencies of the smoothed plan by the prices."""
+    """Return the derivative (k, k) of the class frequencies with respect to the prices.
+
+    The class frequencies are those of the smoothed assignment.
+    """
     n, k = probs.shape
     rows = probs[:: max(-(-n * k * k // MAX_CURVATURE_PRODUCTS), -(-n // MAX_CURVATURE_ROWS))]
     total = np.zeros((k, k))
@@ -139,13 +157,13 @@ def curvature(probs: Floats, prices: Floats) -> Floats:
 
 
 def subsample_stride(n: int, k: int) -> int:
-    """Return k such that every k-th row is used to fit the prices."""
+    """Return the stride s such that every s-th of n rows is used to fit the prices of k classes."""
     rows = min(max(MIN_DUAL_ROWS, DUAL_ROWS_PER_CLASS * k), max(MAX_DUAL_CELLS // k, 1))
     return -(-n // rows)
 
 
 def _reduced_costs(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
-    """Return min_c (1 − p_ic − v_c) of every row, and the class of the minimum."""
+    """Return min_c (1 − p_ic − v_c) of every row, and the class for which it is attained."""
     costs = np.empty(len(probs))
     classes = np.empty(len(probs), dtype=np.int32)
     for rows, block, axis in block_copies(probs):
@@ -163,9 +181,10 @@ def _add_prices(block: Floats, prices: Floats, axis: int) -> Floats:
 def _soft_assignment(
     block: Floats, prices: Floats, smoothing: float, axis: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Return unnormalized softmax weights of p + v by row, their sums, and the row maxima.
+    """Return the softmax weights of (p + v) / ε per row before normalization.
 
-    The block is overwritten by the weights.
+    Also return the sums of the weights and the maxima of p + v per row. The block is overwritten by
+    the weights.
     """
     weights = _add_prices(block, prices, axis)
     top = weights.max(axis=axis)
@@ -176,14 +195,14 @@ def _soft_assignment(
 
 
 def _class_totals(parts: Floats, sums: Floats, axis: int) -> Floats:
-    """Return the number of rows of a block that each class receives."""
+    """Return the number of rows that each class receives from a block of rows."""
     return np.asarray(parts @ (1 / sums) if axis == 0 else (1 / sums) @ parts)
 
 
 def _smoothed_dual(
     prices: Floats, probs: Floats, shares: Floats, smoothing: float
 ) -> tuple[float, Floats]:
-    """Return the negated smoothed dual and its gradient."""
+    """Return the negative value of the smoothed dual, up to a constant, and its gradient."""
     total = 0.0
     class_totals = np.zeros(len(prices))
     for _, block, axis in block_copies(probs):
@@ -195,7 +214,7 @@ def _smoothed_dual(
 
 
 def _smoothed_plan(probs: Floats, dual: DualSolution) -> tuple[Floats, Floats]:
-    """Return the cost of each row in the smoothed plan, and the share of rows per class."""
+    """Return the cost of each row under the smoothed assignment, and the share of each class."""
     costs = np.empty(len(probs))
     class_totals = np.zeros(len(dual.prices))
     for rows, block, axis in block_copies(probs):

@@ -1,8 +1,9 @@
 """Agreement-on-the-line (ALine-S and ALine-D; Baek et al., NeurIPS 2022).
-
-If the accuracies of models on two datasets are on a line (on the probit scale), the agreements of
-model pairs are on the same line. The agreement line needs no labels, so it predicts the target
-accuracy from the source accuracy.
+ The agreement of two models is the share of rows for which they predict the same class. Plot the
+accuracy of several models on the source (x) and on the target (y), both on the probit scale. If the
+points are on a line, the agreements of pairs of models on source and target are on the same line.
+The line of the agreements can be fitted without target labels, and predicts the target accuracy of
+a model from its source accuracy.
 """
 
 from __future__ import annotations
@@ -21,21 +22,26 @@ from oodometer.core.results import Estimate
 from oodometer.core.stats import poisson_bootstrap_weights
 from oodometer.estimators.label_shift import require_labels
 
-# Pairs outside this range are not used, because the probit diverges towards 0 and 1.
+# Pairs of models whose agreement is outside this range are not used, because the probit diverges
+# towards 0 and 1.
 MIN_AGREEMENT = 0.05
 MAX_AGREEMENT = 0.98
 MIN_MODELS = 3
-# Below this R² the agreements, and possibly the accuracies, are not on a line.
+# If the R² is below this value, the agreements are not on a line, and the accuracies may not be
+# either.
 MIN_AGREEMENT_R2 = 0.95
-# Rows that the bootstrap resamples; of more rows every k-th is used.
+# Maximum number of rows that the bootstrap resamples. If there are more, every k-th row is used.
 MAX_BOOTSTRAP_ROWS = 20_000
-# Accuracies of 0 and 1 have no probit and are moved by this much.
+# Accuracies are clipped to this distance from 0 and 1, which have no finite probit.
 ACCURACY_MARGIN = 1e-4
 
 
 @dataclass(frozen=True)
 class AgreementLine:
-    """Line through the agreements, its R², and the target accuracy of each model by both methods."""
+    """Line fitted to the agreements, its R², and the target accuracies that it predicts.
+
+    `aline_s` and `aline_d` have one accuracy per model, predicted by ALine-S and by ALine-D.
+    """
 
     slope: float
     intercept: float
@@ -48,10 +54,15 @@ class AgreementLine:
 def fit_agreement_line(
     accuracy: Floats, source_agreements: Floats, target_agreements: Floats
 ) -> AgreementLine:
-    """Fit the line through the agreements of all pairs, in the order of `model_pairs`.
+    """Fit a line to the agreements of all pairs of models, in the order of `model_pairs`.
 
-    S: acc_t = Φ(s · Φ⁻¹(acc_s) + c). D: the least-squares solution w of
-    ½(w_i + w_j) = Φ⁻¹(b_ij) + s · (½(Φ⁻¹ acc_i + Φ⁻¹ acc_j) − Φ⁻¹(a_ij)), acc_t = Φ(w).
+    The line has the slope s and the intercept c on the probit scale. ALine-S predicts the target
+    accuracy acc_t = Φ(s · Φ⁻¹(acc_s) + c). ALine-D predicts acc_t = Φ(w), where w is the
+    least-squares solution of the equations
+
+        ½(w_i + w_j) = Φ⁻¹(b_ij) + s · (½(Φ⁻¹ acc_i + Φ⁻¹ acc_j) − Φ⁻¹(a_ij))
+
+    over all pairs i, j. a_ij and b_ij are the agreements on source and target.
     """
     from scipy.special import ndtr, ndtri
 
@@ -64,7 +75,7 @@ def fit_agreement_line(
     if np.count_nonzero(used) < MIN_MODELS:
         raise NotApplicable(
             f"{np.count_nonzero(used)} pairs of models agree on {MIN_AGREEMENT:.0%} to "
-            f"{MAX_AGREEMENT:.0%} of both sides; a line requires {MIN_MODELS}"
+            f"{MAX_AGREEMENT:.0%} of the rows of source and target; a line requires {MIN_MODELS}"
         )
     first, second = (side[used] for side in model_pairs(len(accuracy)))
     a, b = ndtri(source_agreements[used]), ndtri(target_agreements[used])
@@ -81,7 +92,8 @@ def fit_agreement_line(
     design = np.zeros((len(a), len(accuracy)))
     design[np.arange(len(a)), first] = design[np.arange(len(a)), second] = 0.5
     right_side = b + slope * ((probits[first] + probits[second]) / 2 - a)
-    # Solving for the distance from the line leaves models without a used pair on the line.
+    # The unknowns are distances from the line, so that the solution leaves models without a used
+    # pair on the line.
     on_line = slope * probits + intercept
     distance = np.linalg.lstsq(design, right_side - design @ on_line, rcond=None)[0]
     return AgreementLine(
@@ -101,9 +113,10 @@ def model_pairs(n_models: int) -> tuple[Ints, Ints]:
 
 
 def agreements(classes: Ints, weights: Floats | None = None) -> Floats:
-    """Return the share of rows on which each pair of models agrees; with weights, (…, pairs).
+    """Return the share of rows on which each pair of models agrees.
 
-    `classes` has shape (models, n), `weights` (…, n).
+    `classes` has shape (models, n). The result has shape (pairs,). If the rows have weights, of
+    shape (…, n), the result has shape (…, pairs).
 
     >>> agreements(np.array([[0, 1, 1], [0, 1, 0], [1, 1, 0]])).round(2).tolist()
     [0.67, 0.33, 0.67]
@@ -119,7 +132,10 @@ def agreements(classes: Ints, weights: Floats | None = None) -> Floats:
 
 @dataclass(frozen=True)
 class ModelClasses:
-    """Predicted classes (models, n), the assessed model first; correctness if rows are labelled."""
+    """Predicted classes of several models, (models, n); the assessed model comes first.
+
+    `correct` is whether each class is correct, or None if there are no labels.
+    """
 
     classes: Ints
     correct: Bools | None
@@ -127,15 +143,15 @@ class ModelClasses:
 
 @dataclass(frozen=True)
 class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
-    """Target accuracy predicted from the source accuracy by the line of model agreements.
+    """Target accuracy, predicted from the source accuracy by a line fitted to model agreements.
 
-    Requires the predictions of at least three models on both sides.
+    The predictions of at least three models on source and target are required.
 
     Parameters
     ----------
     reading : {"s", "d"}
-        ALine-S takes each model's accuracy from the line, ALine-D also uses the distance of each
-        pair's agreement from the line.
+        "s" (ALine-S) reads each model's accuracy from the line. "d" (ALine-D) also takes into
+        account how far the agreement of each pair of models is from the line.
 
     Raises
     ------
@@ -175,12 +191,12 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
         return f"aline-{self.reading}"
 
     def learn(self, source: Predictions) -> ModelClasses:
-        """Return the classes of all models, and where they are correct."""
+        """Return the predicted classes of all models, and whether they are correct."""
         classes = _stack_classes(source, "source")
         return ModelClasses(classes, classes == require_labels(source))
 
     def summarize(self, learned: ModelClasses, batch: Predictions) -> ModelClasses:
-        """Return the classes of all models."""
+        """Return the predicted classes of all models."""
         classes = _stack_classes(batch, "target")
         if len(classes) != len(learned.classes):
             raise NotApplicable(
@@ -190,7 +206,7 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
         return ModelClasses(classes, None)
 
     def finish(self, learned: ModelClasses, total: ModelClasses) -> Estimate:
-        """Return the first model's accuracy by the line."""
+        """Return the target accuracy that the line predicts for the first model."""
         assert learned.correct is not None
         line = fit_agreement_line(
             learned.correct.mean(axis=1), agreements(learned.classes), agreements(total.classes)
@@ -214,7 +230,7 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
     def resample(
         self, learned: ModelClasses, total: ModelClasses, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample rows of both sides, and refit the line."""
+        """Resample the rows of source and target, and fit the line again."""
         assert learned.correct is not None
         source, weights, subsample = _resample_agreements(rng, learned.classes, count)
         target, _, _ = _resample_agreements(rng, total.classes, count)
@@ -227,7 +243,7 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
                 )
             except NotApplicable:
                 continue
-        # The standard error of every k-th row is √k times that of all rows.
+        # If only every k-th row is used, the standard error is √k times that of all rows.
         stride = subsample.step or 1
         return np.asarray(values.mean() + (values - values.mean()) / np.sqrt(stride))
 
@@ -235,7 +251,7 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
 def _resample_agreements(
     rng: np.random.Generator, classes: Ints, count: int
 ) -> tuple[Floats, Floats, slice]:
-    """Return agreements by replicate, the bootstrap weights of rows, and the rows that were used."""
+    """Return the agreements of each replicate, the rows' bootstrap weights, and the used rows."""
     subsample = slice(None, None, -(-classes.shape[1] // MAX_BOOTSTRAP_ROWS))
     rows = classes[:, subsample]
     weights = poisson_bootstrap_weights(rng, (count, rows.shape[1])).astype(np.float32)

@@ -1,7 +1,7 @@
 """Average thresholded confidence (ATC; Garg et al., ICLR 2022).
 
-Fit a threshold on the source so that the share of source rows below it equals the source error.
-The estimate is the share of target rows at or above that threshold.
+A threshold on the confidence is chosen so that the share of source rows below it equals the error
+rate on the source. The estimate is the share of target rows at or above the threshold.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 
-# Approximate upper limit on the number of histogram edges around the threshold. Up to this many
-# source scores in reach of a resampled threshold, the bootstrap is exact.
+# Approximate upper limit on the number of histogram edges around the threshold. The bootstrap is
+# exact if at most this many source scores are so close to the threshold that a resampled threshold
+# may equal one of them.
 MAX_EDGES = 1024
 
 
@@ -37,9 +38,9 @@ def threshold_value(scores: Floats, n_errors: int) -> float:
     Returns
     -------
     float
-        The score of rank `n_errors`. With ties, the score for which the count below is closest to
-        `n_errors`, the lower one if two are equally close. ``-inf`` if there are no errors,
-        ``inf`` if every row is an error.
+        The score of rank `n_errors`. If several rows have this score, the score for which the
+        number of lower scores is closest to `n_errors`, and the lower one of two that are equally
+        close. ``-inf`` if there are no errors, ``inf`` if every row is an error.
 
     Examples
     --------
@@ -65,8 +66,8 @@ def threshold_value(scores: Floats, n_errors: int) -> float:
 class Threshold:
     """Fitted threshold with a histogram of the source scores around it.
 
-    `counts` has shape (n_edges + 1, 2): wrong and correct source rows per bin. The bootstrap
-    resamples these counts instead of the rows.
+    `counts` has shape (n_edges + 1, 2) and contains the numbers of wrong and correct source rows
+    per bin. The bootstrap resamples these counts instead of the rows.
     """
 
     value: float
@@ -75,7 +76,10 @@ class Threshold:
 
 
 def fit_threshold(scores: Floats, correct: Bools, max_edges: int = MAX_EDGES) -> Threshold:
-    """Fit the threshold and count source rows between at most about `max_edges` edges around it."""
+    """Fit the threshold, and count the source rows between the edges of a histogram around it.
+
+    The histogram has at most about `max_edges` edges.
+    """
     n_errors = int(len(scores) - np.count_nonzero(correct))
     value = threshold_value(scores, n_errors)
     edges = _edges_around(scores, n_errors, value, max_edges)
@@ -85,11 +89,11 @@ def fit_threshold(scores: Floats, correct: Bools, max_edges: int = MAX_EDGES) ->
 
 
 def _edges_around(scores: Floats, n_errors: int, threshold: float, max_edges: int) -> Floats:
-    """Return source scores that a resampled threshold may take: ranks within six deviations."""
+    """Return source scores whose rank is within six standard deviations of the threshold's rank."""
     reach = 6 * math.sqrt(2 * min(n_errors, len(scores) - n_errors)) + 2
     first = max(0, int(n_errors - reach))
     last = min(len(scores) - 1, int(n_errors + reach))
-    # Two partitions at one rank each are many times faster than one partition at two ranks.
+    # Two calls of np.partition with one rank each are many times faster than one with two ranks.
     upper = np.partition(scores, first)[first:]
     near = np.sort(np.partition(upper, last - first)[: last - first + 1])
     edges = near[:: max(1, len(near) // max_edges)]
@@ -99,7 +103,10 @@ def _edges_around(scores: Floats, n_errors: int, threshold: float, max_edges: in
 
 
 def share_above(learned: Threshold, total: Ints) -> Estimate:
-    """Return the share of rows at or above the threshold, from their counts between the edges."""
+    """Return the share of rows at or above the threshold.
+
+    `total` has the number of rows per bin between the threshold's edges.
+    """
     facts = {"threshold": learned.value, "source_errors": int(learned.counts[:, 0].sum())}
     if not math.isfinite(learned.value):
         missing = "errors" if learned.value < 0 else "correct rows"
@@ -113,7 +120,10 @@ def share_above(learned: Threshold, total: Ints) -> Estimate:
 def resample_share_above(
     learned: Threshold, total: Ints, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Return shares of resampled target rows above thresholds fitted to resampled sources."""
+    """Return bootstrap replicates of the share of target rows above the threshold.
+
+    For each replicate, the threshold is fitted to a resampled source.
+    """
     source = bootstrap_counts(rng, learned.counts, count)
     errors = source[:, :, 0].sum(axis=1)
     below = np.cumsum(source.sum(axis=2), axis=1)[:, :-1]
@@ -129,13 +139,15 @@ def resample_share_above(
 class ATC(StreamingEstimator[Threshold, Ints]):
     """Average thresholded confidence, ``mean_t 1[score ≥ τ]``.
 
-    The threshold τ leaves as many source rows below it as the source has errors.
+    The threshold τ is chosen so that the number of source rows below it equals the number of source
+    errors.
 
     Parameters
     ----------
     score : {"mc", "ne"}
-        Score to threshold: maximum confidence or negative entropy. With two classes both give the
-        same order, so the confidence is used for both.
+        Score that is compared with the threshold: "mc" is the maximum confidence, and "ne" is the
+        negative entropy. With two classes, the two scores rank all rows equally, so the confidence
+        is used in both cases.
 
     Raises
     ------
@@ -178,7 +190,7 @@ class ATC(StreamingEstimator[Threshold, Ints]):
         return fit_threshold(self._score(source), source.correct)
 
     def summarize(self, learned: Threshold, batch: Predictions) -> Ints:
-        """Return the histogram of the batch's scores over the threshold's edges."""
+        """Return the number of rows of the batch per bin between the threshold's edges."""
         return histogram(learned.edges, self._score(batch))
 
     def finish(self, learned: Threshold, total: Ints) -> Estimate:
@@ -188,5 +200,5 @@ class ATC(StreamingEstimator[Threshold, Ints]):
     def resample(
         self, learned: Threshold, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Return shares of resampled target rows above thresholds fitted to resampled sources."""
+        """Resample the scores of source and target rows, and fit the threshold again."""
         return resample_share_above(learned, total, rng, count)

@@ -1,6 +1,6 @@
 """ATC with one threshold per predicted class (after Garg et al., ICLR 2022).
 
-Classes on which the model is overconfident get a higher threshold than others.
+A class for which the model is overconfident gets a higher threshold than other classes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 from oodometer.estimators.atc import Threshold, fit_threshold, resample_share_above, share_above
 
-# Histogram edges per class; fewer than for one threshold, because there may be 1000 classes.
+# Approximate maximum number of histogram edges per class. It is lower than for a single threshold,
+# because there may be 1000 classes.
 MAX_EDGES_PER_CLASS = 128
 
 
 @dataclass(frozen=True)
 class ClassThresholds:
-    """Threshold of all rows, then those of classes; `index_by_class` has each class's index.
+    """Threshold of all rows, followed by the thresholds of classes.
 
-    Classes with too few source rows use the threshold of all rows, index 0.
+    `index_by_class` has the index of each class's threshold in `thresholds`. Classes with too few
+    source rows use the threshold of all rows, which has the index 0.
     """
 
     thresholds: tuple[Threshold, ...]
@@ -34,12 +36,12 @@ class ClassThresholds:
 
     @property
     def count_offsets(self) -> Ints:
-        """Positions in a summary where the counts of each threshold begin."""
+        """Return the positions at which the counts of each threshold begin in a summary."""
         return np.cumsum([0, *(len(threshold.edges) + 1 for threshold in self.thresholds)])
 
     @property
     def outer_edges(self) -> tuple[Floats, Floats]:
-        """Lowest and highest edge of each threshold."""
+        """Return the lowest and the highest histogram edge of each threshold."""
         low = np.array([threshold.edges[0] for threshold in self.thresholds])
         high = np.array([threshold.edges[-1] for threshold in self.thresholds])
         return low, high
@@ -47,13 +49,13 @@ class ClassThresholds:
 
 @dataclass(frozen=True)
 class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
-    """Share of the target whose confidence reaches the threshold of its predicted class.
+    """Share of target rows whose confidence reaches the threshold of their predicted class.
 
     Parameters
     ----------
     fewest : int
-        Minimum number of source rows with a predicted class for the class to have its own
-        threshold. Other classes use the threshold of all rows.
+        A class has its own threshold if it is predicted for at least this many source rows. All
+        other classes use the threshold of all rows.
 
     Raises
     ------
@@ -83,7 +85,7 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
             raise out_of_range("fewest", self.fewest, low=1)
 
     def learn(self, source: Predictions) -> ClassThresholds:
-        """Fit a threshold for all rows, and one for each class with enough rows."""
+        """Fit a threshold for all rows, and one for each class that has enough source rows."""
         scores, correct = source.confidence, source.correct
         thresholds = [fit_threshold(scores, correct)]
         index_by_class = np.zeros(source.k, dtype=np.int64)
@@ -94,16 +96,20 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
         return ClassThresholds(tuple(thresholds), index_by_class)
 
     def summarize(self, learned: ClassThresholds, batch: Predictions) -> Ints:
-        """Return the histograms of the batch over the edges of each threshold, concatenated."""
+        """Return one histogram of confidences per threshold, all concatenated.
+
+        A row is counted in the histogram of the threshold that its predicted class uses.
+        """
         scores, classes = batch.confidence, batch.classes
         low, high = learned.outer_edges
         below = np.bincount(np.compress(scores < low.min(), classes), minlength=batch.k)
-        # Only rows that may be between the edges of their class are sorted by class.
+        # Rows below all edges or above all edges are only counted. The rows between are sorted by
+        # threshold.
         middle = np.flatnonzero((scores >= low.min()) & (scores < high.max()))
         scores, classes = scores[middle], classes[middle].astype(np.intp)
         above = batch.class_counts - below - np.bincount(classes, minlength=batch.k)
         index = learned.index_by_class[classes]
-        # 16-bit keys are sorted by counting instead of by comparison.
+        # NumPy sorts 16-bit keys by radix sort, which is faster than comparing them.
         order = np.argsort(index.astype(np.uint16), kind="stable")
         ends = np.searchsorted(index[order], np.arange(len(learned.thresholds) + 1))
         scores = scores[order]
@@ -116,7 +122,7 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
         return np.concatenate(histograms)
 
     def finish(self, learned: ClassThresholds, total: Ints) -> Estimate:
-        """Return the share of rows at or above their threshold."""
+        """Return the share of rows at or above the threshold of their predicted class."""
         n_above = sum(
             share_above(threshold, counts).value * counts.sum()
             for threshold, counts in _nonempty_thresholds(learned, total)
@@ -127,7 +133,7 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
     def resample(
         self, learned: ClassThresholds, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample the number of rows per threshold, and the shares above each."""
+        """Resample the number of rows per threshold, and the share of rows above each threshold."""
         parts = _nonempty_thresholds(learned, total)
         sizes = bootstrap_counts(rng, np.array([counts.sum() for _, counts in parts]), count)
         shares = [
@@ -137,7 +143,7 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
 
 
 def _nonempty_thresholds(learned: ClassThresholds, total: Ints) -> list[tuple[Threshold, Ints]]:
-    """Return the thresholds that have target rows, with the counts of these rows."""
+    """Return the thresholds that apply to at least one target row, each with its histogram."""
     counts = np.split(total, learned.count_offsets[1:-1])
     pairs = zip(learned.thresholds, counts, strict=True)
     return [(threshold, part) for threshold, part in pairs if part.sum()]

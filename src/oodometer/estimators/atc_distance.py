@@ -1,4 +1,4 @@
-"""ATC within the support of the source: rows with distant features count as errors."""
+"""ATC with a limit on the distance to the source: rows with distant features count as errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oodometer.estimators.importance_weighting import subsample_rows
 
 @dataclass(frozen=True)
 class SourceSupport:
-    """Confidence threshold, source features, and the maximum distance from them."""
+    """Confidence threshold, features of the source, and largest distance of near rows to them."""
 
     threshold: Threshold
     features: Floats
@@ -30,19 +30,20 @@ class SourceSupport:
 
 @dataclass(frozen=True)
 class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
-    """Share of the target that reaches the confidence threshold and is near the source.
+    """Share of target rows that reach the confidence threshold and are near the source.
 
-    A row is near if its mean distance to the nearest source rows is at most a quantile of the same
-    distance among source rows.
+    The distance of a row is the mean distance of its features to those of the nearest source rows.
+    A target row is near the source if its distance is at most a certain quantile of the distances
+    that source rows have to other source rows.
 
     Parameters
     ----------
     nearest : int
-        Number of nearest neighbours.
+        Number of nearest source rows to average the distance over.
     within : float
-        Quantile of the distances among source rows, above 0 and at most 1.
+        Level of the quantile, above 0 and at most 1.
     max_rows : int
-        Maximum number of rows per side; of more rows every k-th is used.
+        Maximum number of source rows and of target rows. If there are more, every k-th row is used.
 
     Raises
     ------
@@ -80,7 +81,7 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
             raise out_of_range("within", self.within, above=0, high=1)
 
     def learn(self, source: Predictions) -> SourceSupport:
-        """Fit the threshold, and the distance quantile of the source."""
+        """Fit the threshold, and compute the quantile of the distances between source rows."""
         features = _require_features(subsample_rows(source, self.max_rows))
         if len(features) < 2:
             raise NotApplicable("distances require at least two source rows")
@@ -90,7 +91,7 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
         return SourceSupport(threshold, features, max_distance)
 
     def summarize(self, learned: SourceSupport, batch: Predictions) -> Ints:
-        """Return histograms of far and near rows over the threshold's edges, (bins, 2)."""
+        """Return the numbers of far and near rows per bin of confidence, (bins, 2)."""
         rows = subsample_rows(batch, self.max_rows)
         features = _require_features(rows)
         validation.check_same_feature_count(learned.features, features)
@@ -112,7 +113,7 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
     def resample(
         self, learned: SourceSupport, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample the number of near rows, and their share above the threshold."""
+        """Resample the number of near rows, and the share of near rows above the threshold."""
         far, near = total.sum(axis=0)
         if not near:
             return np.zeros(count)
@@ -122,5 +123,5 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
 
 def _require_features(rows: Predictions) -> Floats:
     if rows.features is None:
-        raise NotApplicable("it requires features of both sides")
+        raise NotApplicable("it requires features of source and target")
     return rows.features.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Average confidence (AC; Hendrycks & Gimpel, ICLR 2017; a baseline of Garg et al., ICLR 2022)."""
+"""Average confidence (AC; Hendrycks & Gimpel, ICLR 2017), a baseline in Garg et al., ICLR 2022."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AverageConfidence(StreamingEstimator[None, Floats]):
     assumes_calibrated: ClassVar[bool] = True
 
     def learn(self, source: Predictions) -> None:
-        """Learn nothing: only the target is used."""
+        """Do nothing, because the estimate depends on the target only."""
 
     def summarize(self, learned: None, batch: Predictions) -> Floats:
         """Return count, sum and sum of squares of the confidence."""
@@ -45,5 +45,5 @@ class AverageConfidence(StreamingEstimator[None, Floats]):
     def resample(
         self, learned: None, total: Floats, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Return means of resampled target rows."""
+        """Return the mean confidences of resampled target rows."""
         return bootstrap_means(rng, total, count)

@@ -1,7 +1,8 @@
 """Confidence optimal transport (COT and COTT; Lu et al., NeurIPS 2023).
-
-COT is one minus the cost of transporting the target's probabilities to one-hot labels with the class
-frequencies of the source. COTT thresholds the transport cost of each row as ATC does the confidence.
+ COT assigns every target row to a class, such that the classes have the frequencies of the source
+labels. Assigning a row to a class costs one minus the class's predicted probability. The estimate
+is one minus the mean cost of the cheapest assignment (optimal transport). COTT applies a threshold
+to the transport cost of each row, as ATC applies a threshold to the confidence.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def label_counts(source: Predictions) -> Ints:
 
 @dataclass(frozen=True)
 class TransportSummary:
-    """Transport of the target to class frequencies `shares`, and the dual's curvature."""
+    """Solution of the target's transport to the class frequencies `shares`.
+
+    `curvature` is the derivative of the class frequencies with respect to the prices.
+    """
 
     shares: Floats
     transport: TransportResult
@@ -49,13 +53,13 @@ class TransportSummary:
 
 @dataclass(frozen=True)
 class COT(StreamingEstimator[Ints, TransportSummary]):
-    """One minus the cost of transporting the target's probabilities to the source's labels.
+    """One minus the cost of transporting the target's probabilities to labels.
 
     Parameters
     ----------
     prior : {"source", "mlls"}
-        Class frequencies to transport to: those of the source, or those that MLLS estimates for a
-        target under label shift.
+        Class frequencies of the labels: "source" uses those of the source labels, and "mlls" uses
+        those that MLLS estimates for the target under label shift.
 
     Raises
     ------
@@ -90,11 +94,11 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
         return "cot" if self.prior == "source" else "cot-mlls"
 
     def learn(self, source: Predictions) -> Ints:
-        """Return the number of rows per label."""
+        """Return the number of source rows per label."""
         return label_counts(source)
 
     def summarize(self, learned: Ints, batch: Predictions) -> TransportSummary:
-        """Transport the whole target."""
+        """Solve the transport problem for the whole target."""
         shares = learned / learned.sum()
         probs = batch.probs
         if self.prior == "mlls":
@@ -103,7 +107,7 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
         return TransportSummary(shares, transport, curvature(probs, transport.prices))
 
     def finish(self, learned: Ints, total: TransportSummary) -> Estimate:
-        """Return one minus the cost."""
+        """Return one minus the transport cost."""
         transport = total.transport
         if transport.gap is None:
             stride = subsample_stride(len(transport.assigned_classes), len(total.shares))
@@ -114,7 +118,7 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     def resample(
         self, learned: Ints, total: TransportSummary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample rows and class frequencies; update the prices by one Newton step."""
+        """Resample target rows and source labels, and update the prices by one Newton step."""
         transport = total.transport
         k = len(learned)
         shares = np.broadcast_to(total.shares, (count, k))
@@ -123,7 +127,8 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
         assigned = np.bincount(transport.assigned_classes, minlength=k)
         resampled = bootstrap_counts(rng, assigned, count)
         reduced = _resample_reduced_costs(transport, assigned, resampled, rng)
-        # The gradient of the dual was 0, and is now the change of the frequencies.
+        # At the solution, the gradient of the dual is 0. After resampling, it is the change in the
+        # required class frequencies minus the change in the assigned ones.
         gradient = (shares - total.shares) - (resampled - assigned) / assigned.sum()
         gain = (gradient * (gradient @ np.linalg.pinv(total.curvature))).sum(axis=1) / 2
         return np.asarray(1 - reduced - shares @ transport.prices - gain)
@@ -132,7 +137,11 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
 def _resample_reduced_costs(
     transport: TransportResult, assigned: Ints, resampled: Ints, rng: np.random.Generator
 ) -> Floats:
-    """Return mean reduced costs of resampled rows, `resampled` (count, k) of each assigned class."""
+    """Return the mean reduced cost of the rows of each replicate.
+
+    `assigned` has the number of rows per assigned class, and `resampled`, of shape (count, k), has
+    this number for each replicate.
+    """
     classes = transport.assigned_classes
     n_rows = np.maximum(assigned, 1)
     means = np.bincount(classes, transport.reduced_costs, len(assigned)) / n_rows
@@ -144,7 +153,7 @@ def _resample_reduced_costs(
 
 
 def _cached_dual(rows: Predictions, probs: Floats, shares: Floats) -> DualSolution:
-    """Return the prices, which COT and COTT share."""
+    """Return the prices from a cache, because COT and COTT use the same prices."""
     return rows.cached(("prices", shares.tobytes()), lambda: solve_dual(probs, shares))
 
 
@@ -155,7 +164,7 @@ def _cached_row_costs(rows: Predictions, shares: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class CostThreshold:
-    """Threshold of the negative row cost, and the class frequencies of the source."""
+    """Threshold on the negative transport cost of a row, and class frequencies of the source."""
 
     threshold: Threshold
     shares: Floats
@@ -163,9 +172,10 @@ class CostThreshold:
 
 @dataclass(frozen=True)
 class COTT(StreamingEstimator[CostThreshold, Ints]):
-    """Share of target rows whose transport cost is at most the source's threshold.
+    """Share of target rows whose transport cost is at most a threshold.
 
-    As many source rows cost more than the threshold as the source has errors.
+    The threshold is chosen so that the number of source rows with a higher cost equals the number
+    of source errors.
 
     Examples
     --------
@@ -186,7 +196,7 @@ class COTT(StreamingEstimator[CostThreshold, Ints]):
     is_mergeable: ClassVar[bool] = False
 
     def learn(self, source: Predictions) -> CostThreshold:
-        """Fit the threshold to the costs of transporting the source to its own label frequencies."""
+        """Fit the threshold to the source rows' costs, with the class frequencies of the source."""
         counts = label_counts(source)
         shares = counts / counts.sum()
         return CostThreshold(
@@ -194,15 +204,18 @@ class COTT(StreamingEstimator[CostThreshold, Ints]):
         )
 
     def summarize(self, learned: CostThreshold, batch: Predictions) -> Ints:
-        """Return the histogram of the batch's row costs."""
+        """Return the histogram of the transport costs of the target rows."""
         return histogram(learned.threshold.edges, -_cached_row_costs(batch, learned.shares))
 
     def finish(self, learned: CostThreshold, total: Ints) -> Estimate:
-        """Return the share of rows that cost at most the threshold."""
+        """Return the share of rows whose transport cost is at most the threshold."""
         return share_above(learned.threshold, total)
 
     def resample(
         self, learned: CostThreshold, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Refit the threshold to every resampled source; the prices stay the same."""
+        """Resample the costs of source and target rows, and fit the threshold again.
+
+        The prices are not fitted again.
+        """
         return resample_share_above(learned.threshold, total, rng, count)

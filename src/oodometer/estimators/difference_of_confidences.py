@@ -32,7 +32,7 @@ class DifferenceOfConfidences(StreamingEstimator[Floats, Floats]):
     paper: ClassVar[str] = "Guillory et al., ICCV 2021"
 
     def learn(self, source: Predictions) -> Floats:
-        """Return moments of correctness minus confidence on the source."""
+        """Return count, sum and sum of squares of (correctness − confidence) on the source."""
         return moments(source.correct - source.confidence.astype(np.float64))
 
     def summarize(self, learned: Floats, batch: Predictions) -> Floats:
@@ -40,11 +40,11 @@ class DifferenceOfConfidences(StreamingEstimator[Floats, Floats]):
         return moments(batch.confidence)
 
     def finish(self, learned: Floats, total: Floats) -> Estimate:
-        """Return the mean target confidence plus the calibration error of the source."""
+        """Return the target's mean confidence plus (accuracy − mean confidence) of the source."""
         return Estimate(learned[1] / learned[0] + total[1] / total[0])
 
     def resample(
         self, learned: Floats, total: Floats, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Return sums of both means of resampled rows."""
+        """Return the sum of the source term and the target term, each over resampled rows."""
         return bootstrap_means(rng, learned, count) + bootstrap_means(rng, total, count)

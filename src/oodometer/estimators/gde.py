@@ -1,4 +1,4 @@
-"""Generalized disagreement equality (GDE; Jiang et al., ICLR 2022)."""
+"""Generalization disagreement equality (GDE; Jiang et al., ICLR 2022)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from oodometer.core.stats import bootstrap_counts
 
 @dataclass(frozen=True)
 class GDE(StreamingEstimator[None, Ints]):
-    """Agreement rate of models that differ by their random seed, ``mean_t 1[ŷ = ŷ′]``.
+    """Agreement rate of models that differ only in their random seed, ``mean_t 1[ŷ = ŷ′]``.
 
-    With more than two models, the mean over all pairs.
+    With more than two models, the estimate is the mean agreement rate of all pairs of models.
 
     Examples
     --------
@@ -39,10 +39,10 @@ class GDE(StreamingEstimator[None, Ints]):
     paper: ClassVar[str] = "Jiang et al., ICLR 2022"
 
     def learn(self, source: Predictions) -> None:
-        """Learn nothing: only the target is used."""
+        """Do nothing, because the estimate depends on the target only."""
 
     def summarize(self, learned: None, batch: Predictions) -> Ints:
-        """Return the number of rows by the number of pairs that agree: 0, 1, …, all."""
+        """Return, for j = 0, 1, …, the number of rows on which j pairs of models agree."""
         if not batch.other_models:
             raise NotApplicable("it requires the predictions of a second model")
         models = [batch.classes, *(model.classes for model in batch.other_models)]
@@ -53,11 +53,11 @@ class GDE(StreamingEstimator[None, Ints]):
         return np.bincount(n_agreeing, minlength=len(pairs) + 1)
 
     def finish(self, learned: None, total: Ints) -> Estimate:
-        """Return the mean agreement."""
+        """Return the mean agreement rate of all pairs."""
         return Estimate(float(_mean_agreement(total[None])[0]))
 
     def resample(self, learned: None, total: Ints, rng: np.random.Generator, count: int) -> Floats:
-        """Return mean agreements on resampled target rows."""
+        """Return mean agreement rates on resampled target rows."""
         return _mean_agreement(bootstrap_counts(rng, total, count))
 
 

@@ -16,12 +16,13 @@ from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
 from oodometer.core.stats import auroc, effective_sample_fraction, poisson_bootstrap_weights
 
-# Wider features are reduced to this many principal components.
+# Features with more columns than this are reduced to this many principal components.
 MAX_COMPONENTS = 256
-# Replicates computed together; more of them take more memory and are not faster.
+# Number of bootstrap replicates that are computed together. More replicates need more memory and
+# are not faster.
 REPLICATES_PER_BLOCK = 25
-# Newton's method: maximum number of steps, gradient per row at convergence, minimum step length,
-# and curvature per row added to the intercept.
+# Settings of Newton's method: maximum number of steps, largest gradient per row at convergence,
+# minimum step length, and curvature per row that is added for the intercept.
 MAX_STEPS = 100
 GRADIENT_TOLERANCE = 1e-10
 MIN_STEP_LENGTH = 1e-6
@@ -29,13 +30,13 @@ RIDGE = 1e-12
 
 
 def subsample_rows(rows: Predictions, max_rows: int) -> Predictions:
-    """Return every k-th row, with the smallest k that gives at most `max_rows`."""
+    """Return every k-th row, with the smallest k for which at most `max_rows` rows remain."""
     return rows.rows(slice(None, None, -(-rows.n // max_rows)))
 
 
 @dataclass(frozen=True, eq=False)
 class WeightingSource:
-    """Source rows to weight."""
+    """Source rows that receive weights: their features, log-probabilities and correctness."""
 
     features: Floats | None
     log_probs: Floats | None
@@ -44,9 +45,10 @@ class WeightingSource:
 
 @dataclass(frozen=True)
 class DomainClassifier:
-    """Logistic regression of target against source: its rows (source first) and coefficients.
+    """Logistic regression that separates target rows from source rows.
 
-    `penalty` is the L2 penalty of each coefficient.
+    `rows` are the standardized rows that it was fitted on, source rows first, with a column of ones
+    for the intercept. `penalty` is the L2 penalty of each coefficient.
     """
 
     rows: Floats
@@ -59,13 +61,14 @@ class DomainClassifier:
 class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier]):
     """Weighted source accuracy, ``Σ_s w · correct / Σ_s w`` with ``w = p_t(x) / p_s(x)``.
 
-    The weights are the odds of a logistic regression that separates target from source, on the
-    features if both sides have them, otherwise on the log-probabilities.
+    The weight of a source row is its odds of being a target row, according to a logistic regression
+    that separates target from source. The regression uses features if source and target have them,
+    otherwise log-probabilities.
 
     Parameters
     ----------
     max_rows : int
-        Maximum number of rows per side; of more rows every k-th is used.
+        Maximum number of source rows and of target rows. If there are more, every k-th row is used.
 
     Raises
     ------
@@ -97,7 +100,7 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
         return subsample_rows(rows, self.max_rows)
 
     def learn(self, source: Predictions) -> WeightingSource:
-        """Return the source rows to weight; shared with PAPE by a cache."""
+        """Return the source rows that receive weights; PAPE reuses them through a cache."""
 
         def select() -> WeightingSource:
             rows = self.select_rows(source)
@@ -107,7 +110,7 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
         return source.cached(("iw", self.max_rows), select)
 
     def summarize(self, learned: WeightingSource, batch: Predictions) -> DomainClassifier:
-        """Fit the domain classifier; shared with PAPE by a cache."""
+        """Fit the domain classifier; PAPE reuses it through a cache."""
         return batch.cached(
             ("iw", learned, self.max_rows), lambda: self._fit_classifier(learned, batch)
         )
@@ -120,13 +123,13 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
         elif learned.log_probs is not None:
             source, target = learned.log_probs, rows.log_probs
         else:
-            raise NotApplicable("it requires features or probabilities on both sides")
+            raise NotApplicable("it requires features or probabilities of source and target")
         return _fit_domain_classifier(
             np.concatenate([source, target]).astype(np.float64), len(source)
         )
 
     def finish(self, learned: WeightingSource, total: DomainClassifier) -> Estimate:
-        """Return the weighted accuracy."""
+        """Return the weighted accuracy of the source rows."""
         weights = source_weights(total)
         value = float(weights @ learned.correct / weights.sum())
         facts = {
@@ -142,7 +145,7 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
         rng: np.random.Generator,
         count: int,
     ) -> Floats:
-        """Resample rows, and update classifier and weights by one Newton step."""
+        """Resample source and target rows, and update the classifier by one Newton step."""
         values = np.empty(count)
         for replicates, weights in resample_weights(total, rng, count):
             sums = weights.sum(axis=0)
@@ -159,7 +162,10 @@ def source_weights(classifier: DomainClassifier) -> Floats:
 def resample_weights(
     classifier: DomainClassifier, rng: np.random.Generator, count: int
 ) -> Iterator[tuple[slice, Floats]]:
-    """Yield blocks of replicates with weights of resampled source rows, 0 for rows not drawn."""
+    """Yield blocks of bootstrap replicates, each with the weights of the source rows.
+
+    The weights have shape (rows, replicates), and are 0 for rows that a replicate does not contain.
+    """
     probs, hessian = _probabilities_and_hessian(
         classifier.rows, classifier.rows @ classifier.coefficients, classifier.penalty
     )
@@ -174,7 +180,7 @@ def resample_weights(
 
 
 def _fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:
-    """Fit the domain classifier on standardized columns and an intercept."""
+    """Fit the domain classifier on standardized columns, with an intercept."""
     deviation = rows.std(axis=0)
     rows = (rows - rows.mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
     if rows.shape[1] > MAX_COMPONENTS:
@@ -187,11 +193,12 @@ def _fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:
 
 
 def _fit_logistic(rows: Floats, is_target: Bools) -> Floats:
-    """Return w of a logistic regression, min Σ log(1 + e^(∓x·w)) + ½‖w‖², by Newton's method.
+    """Return the coefficients w of a logistic regression, found by Newton's method.
 
-    The last coefficient, the intercept, is not penalized. A step that increases the loss is halved
-    until it does not. The result equals that of scikit-learn, whose import takes longer than all
-    estimators together.
+    They minimize Σ log(1 + e^(∓x·w)) + ½‖w‖², where the sign is − for target rows and + for source
+    rows. The last coefficient, the intercept, is not penalized. A step that increases the loss is
+    halved until the loss no longer increases. The result equals that of scikit-learn, which is not
+    used because importing it takes longer than running all estimators.
     """
     penalty = np.append(np.ones(rows.shape[1] - 1), 0.0)
     coefficients = np.zeros(rows.shape[1])
@@ -211,7 +218,7 @@ def _fit_logistic(rows: Floats, is_target: Bools) -> Floats:
             new_loss = _logistic_loss(
                 log_odds - length * odds_step, is_target, coefficients - length * step, penalty
             )
-        if new_loss > loss:  # the minimum, up to rounding
+        if new_loss > loss:  # the minimum has been reached, up to rounding
             break
         coefficients = coefficients - length * step
         log_odds = log_odds - length * odds_step
@@ -232,15 +239,16 @@ def _probabilities_and_hessian(
     """Return each row's probability of being a target row, and the Hessian of the loss."""
     probs = 0.5 * (1.0 + np.tanh(0.5 * log_odds))
     hessian = (rows * (probs * (1 - probs))[:, None]).T @ rows + np.diag(penalty)
-    # With perfectly separated rows the intercept has no curvature.
+    # If the rows are perfectly separated, the loss has no curvature with respect to the intercept.
     hessian[-1, -1] += RIDGE * len(rows)
     return probs, hessian
 
 
 def domain_auc(classifier: DomainClassifier) -> float:
-    """Return the cross-fitted AUROC of the domain classifier: each half scored by the other's fit.
+    """Return the cross-fitted AUROC of the domain classifier.
 
-    0.5 means that source and target cannot be separated, 1 that they are perfectly separable.
+    Each half of the rows is scored by a classifier that was fitted on the other half. 0.5 means
+    that source and target cannot be separated, and 1 that they can be separated perfectly.
     """
     half = np.arange(len(classifier.rows)) % 2 == 0
     areas = []
@@ -256,6 +264,9 @@ def domain_auc(classifier: DomainClassifier) -> float:
 
 
 def _source_odds(classifier: DomainClassifier, coefficients: Floats) -> Floats:
-    """Return odds (rows, count) that source rows are target rows, up to a constant factor."""
+    """Return the odds that each source row is a target row, up to a constant factor.
+
+    The result has shape (rows, count), with one column per column of `coefficients`.
+    """
     log_odds = classifier.rows[~classifier.is_target] @ coefficients
     return np.asarray(np.exp(log_odds - log_odds.max(axis=0)))

@@ -1,9 +1,11 @@
 """Accuracy under label shift: BBSE (Lipton et al., ICML 2018) and MLLS (Saerens et al., 2002).
 
-Both estimate the target's class frequencies q and return the recall of each class on the source
-weighted by q: Σ_y q_y · recall_y, which equals mean_s w_y · correct with w = q / p_s. BBSE solves the
-confusion matrix for the frequencies of the predicted classes; MLLS (also Garg et al., NeurIPS 2020)
-maximizes the likelihood of the target's calibrated probabilities.
+Both methods first estimate the target's class frequencies q. The estimated accuracy is the mean of
+the source's recalls weighted by q, Σ_y q_y · recall_y. It equals the mean of w_y · correct over the
+source rows, where w = q / p_s and p_s are the class frequencies of the source. BBSE finds q by
+solving a linear system with the source's confusion matrix and the target's predicted class
+frequencies. MLLS (also Garg et al., NeurIPS 2020) maximizes the likelihood of the target's
+calibrated probabilities.
 """
 
 from __future__ import annotations
@@ -25,17 +27,22 @@ from oodometer.core.stats import (
 )
 from oodometer.estimators import _label_shift_em
 
-# Above this condition number the system is regularized towards the source's class frequencies.
+# Above this condition number of the confusion matrix, the solution is regularized towards the
+# source's class frequencies with the weight RIDGE. Otherwise the weight is MIN_RIDGE.
 ILL_CONDITIONED = 1e3
 RIDGE = 1e-2
 MIN_RIDGE = 1e-12
-# Total cells of the resampled confusion matrices, and their minimum number.
+# Maximum number of cells of all resampled confusion matrices together, and minimum number of
+# resampled matrices. The minimum has precedence.
 MAX_BOOTSTRAP_CELLS = 400_000
 MIN_BOOTSTRAP_MATRICES = 50
 
 
 def require_labels(source: Predictions) -> Ints:
-    """Return the source labels; raise NotApplicable if only the correctness is known."""
+    """Return the source labels; raise NotApplicable if there are none.
+
+    A source without labels may still state whether each row is classified correctly.
+    """
     if source.labels is None:
         raise NotApplicable("it requires source labels, not only whether each row is correct")
     return source.labels
@@ -54,13 +61,20 @@ def confusion_counts(source: Predictions) -> Ints:
 
 
 def counts_by_class(counts: Ints) -> Ints:
-    """Return wrong and correct rows per class, (…, k, 2), from confusion counts (…, k, k)."""
+    """Return the numbers of wrong and correct rows per label, (…, k, 2).
+
+    `counts` are confusion counts of shape (…, k, k).
+    """
     correct = np.diagonal(counts, axis1=-2, axis2=-1)
     return np.stack([counts.sum(axis=-2) - correct, correct], axis=-1)
 
 
 def weighted_recall(shares: Floats, rows: Ints) -> Floats:
-    """Return Σ_y q_y · recall_y for many class frequencies and counts by class at once."""
+    """Return Σ_y q_y · recall_y for many replicates at once.
+
+    `shares` are the class frequencies q, (…, k). `rows` are the numbers of wrong and correct rows
+    per label, (…, k, 2).
+    """
     recall = rows[..., 1] / np.maximum(rows.sum(axis=-1), 1)
     return np.asarray((shares * recall).sum(axis=-1))
 
@@ -79,10 +93,11 @@ def _notes(rows: Ints) -> tuple[str, ...]:
 
 
 def solve_class_shares(counts: Ints, predicted: Ints, ridge: float) -> Floats:
-    """Return the class frequencies q with P_s(predicted | label) q = predicted frequencies.
+    """Return the class frequencies q that solve P_s(predicted | label) q = predicted frequencies.
 
-    Least squares with a ridge towards the source frequencies; then clipped at 0 and normalized.
-    Leading dimensions are solved at once.
+    The system is solved by least squares with a ridge penalty towards the class frequencies of the
+    source. Negative frequencies are then set to 0, and the result is normalized. If the arrays have
+    leading dimensions, all systems are solved at once.
     """
     labelled = counts.sum(axis=-2, keepdims=True)
     confusion = counts / np.maximum(labelled, 1)
@@ -99,9 +114,10 @@ def solve_class_shares(counts: Ints, predicted: Ints, ridge: float) -> Floats:
 
 @dataclass(frozen=True)
 class BBSE(StreamingEstimator[Ints, Ints]):
-    """Black-box shift estimation: ``Σ_y q_y · recall_s(y)`` with q from the confusion matrix.
+    """Black-box shift estimation (BBSE) of the accuracy, ``Σ_y q_y · recall_s(y)``.
 
-    q solves ``C q = μ``, where C is the source's P(ŷ | y) and μ the target's predicted frequencies.
+    The class frequencies q of the target solve ``C q = μ``. C is the source's confusion matrix
+    P(ŷ | y), and μ are the frequencies of the predicted classes on the target.
 
     Examples
     --------
@@ -117,7 +133,7 @@ class BBSE(StreamingEstimator[Ints, Ints]):
     paper: ClassVar[str] = "Lipton et al., ICML 2018"
 
     def learn(self, source: Predictions) -> Ints:
-        """Return the confusion counts."""
+        """Return the confusion counts of the source."""
         return confusion_counts(source)
 
     def summarize(self, learned: Ints, batch: Predictions) -> Ints:
@@ -125,7 +141,7 @@ class BBSE(StreamingEstimator[Ints, Ints]):
         return batch.class_counts
 
     def finish(self, learned: Ints, total: Ints) -> Estimate:
-        """Return the weighted recall."""
+        """Return the mean recall, weighted by the estimated class frequencies."""
         condition = _condition_number(learned)
         rows = counts_by_class(learned)
         shares = solve_class_shares(learned, total, _ridge_for(condition))
@@ -136,10 +152,10 @@ class BBSE(StreamingEstimator[Ints, Ints]):
         return Estimate(float(weighted_recall(shares, rows)), notes=notes, facts=facts)
 
     def resample(self, learned: Ints, total: Ints, rng: np.random.Generator, count: int) -> Floats:
-        """Resample and solve the confusion matrix and the predicted frequencies.
+        """Resample the confusion counts and the predicted classes, and solve for q again.
 
-        With many classes only some replicates are solved; the others are drawn from the normal
-        distribution fitted to these.
+        With many classes, only some replicates are computed like this. All further replicates are
+        drawn from a normal distribution that is fitted to them.
         """
         n_solved = max(MAX_BOOTSTRAP_CELLS // learned.size, MIN_BOOTSTRAP_MATRICES)
         return bootstrap_normal_approx(
@@ -171,14 +187,18 @@ def _ridge_for(condition: float) -> float:
 
 
 def replicate_chunks(count: int, cells: int) -> list[slice]:
-    """Return slices of the replicates with at most about 4 million matrix cells each."""
+    """Split replicates into slices whose matrices have at most about 4 million cells together."""
     step = max(1, 4_000_000 // cells)
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 @dataclass(frozen=True)
 class LabelShiftSummary:
-    """Target rows for the bootstrap (a sample of `n`), and the class frequencies of all rows."""
+    """Estimated class frequencies of the target, and a sample of its rows for the bootstrap.
+
+    `n` is the number of all target rows. `shares` are the class frequencies, estimated from all
+    rows, and `converged` is whether their iteration converged.
+    """
 
     sample: Floats
     n: int
@@ -188,9 +208,9 @@ class LabelShiftSummary:
 
 @dataclass(frozen=True)
 class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
-    """Maximum-likelihood label shift: ``Σ_y q_y · recall_s(y)`` with q of highest likelihood.
+    """Maximum-likelihood label shift (MLLS) estimate of the accuracy, ``Σ_y q_y · recall_s(y)``.
 
-    q maximizes ``mean_t log Σ_y q_y p_y(x) / p_s(y)``.
+    The class frequencies q of the target maximize ``mean_t log Σ_y q_y p_y(x) / p_s(y)``.
 
     Parameters
     ----------
@@ -226,11 +246,11 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
             raise out_of_range("max_iterations", self.max_iterations, low=1)
 
     def learn(self, source: Predictions) -> Ints:
-        """Return wrong and correct rows per class."""
+        """Return the numbers of wrong and correct source rows per label."""
         return counts_by_class(confusion_counts(source))
 
     def summarize(self, learned: Ints, batch: Predictions) -> LabelShiftSummary:
-        """Return the class frequencies of the whole target; shared with LEAP by a cache."""
+        """Return the class frequencies of the whole target; LEAP reuses them through a cache."""
         prior = _prior(learned)
 
         def fit() -> LabelShiftSummary:
@@ -242,7 +262,7 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
         return batch.cached(("mlls", prior.tobytes(), self.max_iterations), fit)
 
     def finish(self, learned: Ints, total: LabelShiftSummary) -> Estimate:
-        """Return the weighted recall."""
+        """Return the mean recall, weighted by the estimated class frequencies."""
         notes = _notes(learned)
         if not total.converged:
             notes += (f"not converged after {self.max_iterations} iterations",)
@@ -252,7 +272,10 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     def resample(
         self, learned: Ints, total: LabelShiftSummary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample source counts; update frequencies by the likelihood of resampled target rows."""
+        """Resample the source counts and the target rows, and update the class frequencies.
+
+        The update is one Newton step on the likelihood of the resampled rows.
+        """
         source = bootstrap_counts(rng, learned, count)
         shares = _label_shift_em.resample_class_shares(
             total.sample,

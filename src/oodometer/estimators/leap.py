@@ -1,9 +1,13 @@
-"""Contingency table of the target by least squares (LEAP; Volpi et al., 2024).
+"""Accuracy from an estimated contingency table of the target (LEAP; Volpi et al., 2024).
+ Let M be the target's contingency table of predicted classes (rows) and true classes (columns).
+Under label shift, it satisfies four conditions:
 
-Under label shift the target's table M (predicted × true) satisfies four conditions: its cells are
-not negative and sum to 1; P(predicted | true) is that of the source; its rows sum to the frequencies
-of the predicted classes; its columns sum to the class frequencies, estimated by MLLS. The diagonal
-of the table that fits these conditions best in least squares sums to the accuracy.
+- Its cells are not negative and sum to 1.
+- P(predicted | true) is the same as on the source.
+- Its rows sum to the frequencies of the predicted classes.
+- Its columns sum to the class frequencies of the target, which MLLS estimates.
+ M is estimated by the table that fits these conditions best in the sense of least squares. The sum
+of its diagonal is the estimated accuracy.
 """
 
 from __future__ import annotations
@@ -28,20 +32,25 @@ from oodometer.estimators.label_shift import (
     replicate_chunks,
 )
 
-# Tables of more classes are too large for hundreds of bootstrap replicates.
+# With more classes, tables are too large for hundreds of bootstrap replicates.
 MAX_CLASSES = 300
 MAX_ITERATIONS = 2000
 TOLERANCE = 1e-9
-# Replicates start from the table of the estimate, so few iterations are enough.
+# The fit of a bootstrap replicate starts from the table of the estimate, so few iterations suffice.
 BOOTSTRAP_ITERATIONS = 60
-# Total cells of the resampled tables, and their minimum number.
+# Maximum number of cells of all resampled tables together, and minimum number of resampled tables.
+# The minimum has precedence.
 MAX_BOOTSTRAP_CELLS = 200_000
 MIN_BOOTSTRAP_TABLES = 25
 
 
 @dataclass(frozen=True)
 class ContingencySummary:
-    """Predicted counts, MLLS class frequencies, the fitted table, and its residual norm `misfit`."""
+    """Fitted contingency table of the target, and the data that it was fitted to.
+
+    `predicted_counts` are the numbers of target rows per predicted class, and `mlls_summary`
+    contains the class frequencies that MLLS estimates. `misfit` is the norm of the residuals.
+    """
 
     predicted_counts: Ints
     mlls_summary: LabelShiftSummary
@@ -51,7 +60,7 @@ class ContingencySummary:
 
 @dataclass(frozen=True)
 class LEAP(StreamingEstimator[Ints, ContingencySummary]):
-    """Trace of the fitted contingency table of predicted and true classes, ``tr M``.
+    """Sum of the diagonal of the fitted contingency table of the target, ``tr M``.
 
     Examples
     --------
@@ -71,7 +80,7 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
     is_mergeable: ClassVar[bool] = False
 
     def learn(self, source: Predictions) -> Ints:
-        """Return the confusion counts."""
+        """Return the confusion counts of the source."""
         if source.k > MAX_CLASSES:
             raise NotApplicable(
                 f"it supports at most {MAX_CLASSES} classes; got {source.k}. mlls gives nearly the "
@@ -80,7 +89,7 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
         return confusion_counts(source)
 
     def summarize(self, learned: Ints, batch: Predictions) -> ContingencySummary:
-        """Fit the table of the whole target."""
+        """Fit the contingency table of the whole target."""
         mlls_summary = MLLS().summarize(counts_by_class(learned), batch)
         constraints = _TableConstraints(
             _confusion_rates(learned), _predicted_rates(batch.class_counts), mlls_summary.shares
@@ -93,16 +102,16 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
         )
 
     def finish(self, learned: Ints, total: ContingencySummary) -> Estimate:
-        """Return the trace of the table."""
+        """Return the sum of the table's diagonal."""
         return Estimate(float(np.trace(total.table)), facts={"misfit": total.misfit})
 
     def resample(
         self, learned: Ints, total: ContingencySummary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample the counts of both sides, and refit the table.
+        """Resample the counts of source and target, and fit the table again.
 
-        With many classes only some replicates are fitted; the others are drawn from the normal
-        distribution fitted to these.
+        With many classes, only some replicates are computed like this. All further replicates are
+        drawn from a normal distribution that is fitted to them.
         """
         n_fitted = max(MAX_BOOTSTRAP_CELLS // learned.size, MIN_BOOTSTRAP_TABLES)
         return bootstrap_normal_approx(
@@ -113,7 +122,7 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
 def _resample_accuracy(
     learned: Ints, total: ContingencySummary, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Return the accuracies of `count` refitted tables."""
+    """Return the accuracies of `count` tables, each fitted to resampled counts."""
     source = bootstrap_counts(rng, learned, count)
     predicted = bootstrap_counts(rng, total.predicted_counts, count)
     shares = _label_shift_em.resample_class_shares(
@@ -138,14 +147,18 @@ def _resample_accuracy(
 
 @dataclass(frozen=True)
 class _TableConstraints:
-    """Conditions on many tables: P(predicted | true) (…, k, k), row and column sums (…, k)."""
+    """Conditions that many tables should satisfy, one table per index of the leading dimensions.
+
+    `predicted_given_true` is P(predicted | true), (…, k, k). `predicted_rates` are the row sums and
+    `shares` the column sums, both (…, k).
+    """
 
     predicted_given_true: Floats
     predicted_rates: Floats
     shares: Floats
 
     def loss_and_gradient(self, tables: Floats) -> tuple[Floats, Floats]:
-        """Return half the sum of squared residuals, and its gradient."""
+        """Return half the sum of the squared residuals of each table, and its gradient."""
         column_sums = tables.sum(axis=-2)
         cells = tables - self.predicted_given_true * column_sums[..., None, :]
         rows = tables.sum(axis=-1) - self.predicted_rates
@@ -156,9 +169,10 @@ class _TableConstraints:
         return np.asarray(loss / 2), np.asarray(gradient)
 
     def solve(self, start: Floats, max_iterations: int) -> Floats:
-        """Return the best tables, by accelerated projected gradient descent on the simplex.
+        """Return the tables with the least loss, found by projected gradient descent with momentum.
 
-        The momentum of a table is reset when it points uphill (O'Donoghue & Candès, 2015).
+        The momentum of a table is reset when it would increase the loss (O'Donoghue & Candès,
+        2015).
         """
         k = self.predicted_rates.shape[-1]
         step = 1 / ((1 + np.sqrt(k)) ** 2 + 2 * k)
@@ -192,7 +206,7 @@ def _class_prior(counts: Ints) -> Floats:
 
 
 def _project_onto_simplex(tables: Floats) -> Floats:
-    """Return the nearest tables whose cells are not negative and sum to 1."""
+    """Return the nearest tables whose cells are not negative and sum to 1 in each table."""
     flat = tables.reshape(*tables.shape[:-2], -1)
     ranked = np.sort(flat, axis=-1)[..., ::-1]
     thresholds = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, flat.shape[-1] + 1)

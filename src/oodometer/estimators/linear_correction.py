@@ -1,4 +1,4 @@
-"""Linear correction of any estimator, fitted on labelled domains (Garg et al., ICLR 2022, §5.1)."""
+"""Linear correction of an estimator, fitted on labelled domains (Garg et al., ICLR 2022, §5.1)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from oodometer.core.stats import Line, repeated_median_line
 
 @dataclass(frozen=True)
 class LinearCorrection:
-    """Estimator corrected by a line, ``accuracy = slope · estimate + intercept``.
+    """Estimator that is corrected by a line, ``accuracy = slope · estimate + intercept``.
 
-    `fit` estimates the line by Siegel's repeated medians.
+    `fit` fits the line to labelled domains by Siegel's repeated medians, which is robust to
+    outliers.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class LinearCorrection:
     def fit(
         cls, base: Estimator, source: Predictions, domains: Sequence[Predictions]
     ) -> LinearCorrection:
-        """Fit the line on labelled target domains."""
+        """Fit the line to the estimates and the true accuracies on labelled domains."""
         estimates = [base.estimate(source, domain.without_labels()).value for domain in domains]
         accuracies = [float(domain.correct.mean()) for domain in domains]
         return cls(base, repeated_median_line(estimates, accuracies))

@@ -1,4 +1,4 @@
-"""Importance re-weighting over bins of confidence (IM; Mandoline, Chen et al., ICML 2021)."""
+"""Importance re-weighting over confidence bins (IM; Mandoline, Chen et al., ICML 2021)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from oodometer.core.stats import (
 
 @dataclass(frozen=True)
 class ConfidenceBins:
-    """Inner edges of the bins, and counts (bins, 2) of wrong and correct source rows."""
+    """Inner edges of the confidence bins, and numbers of wrong and correct source rows per bin."""
 
     edges: Floats
     counts: Ints
@@ -31,16 +31,18 @@ class ConfidenceBins:
 
 @dataclass(frozen=True)
 class Mandoline(StreamingEstimator[ConfidenceBins, Ints]):
-    """Source accuracy by bin of confidence, weighted by target frequency: ``Σ_b share_t(b) acc_s(b)``.
+    """Mean source accuracy of the confidence bins, weighted by the bins' shares of target rows.
 
-    A bin with target rows but no source rows has the accuracy of the nearest bin with source rows.
+    The estimate is ``Σ_b share_t(b) acc_s(b)``. A bin with target rows but without source rows gets
+    the accuracy of the nearest bin with source rows.
 
     Parameters
     ----------
     bins : int
         Number of bins.
     binning : {"equal-width", "equal-mass"}
-        Bins of equal width, or with equally many source rows.
+        "equal-width" uses bins of equal width, and "equal-mass" uses bins with about the same
+        number of source rows.
 
     Raises
     ------
@@ -72,7 +74,7 @@ class Mandoline(StreamingEstimator[ConfidenceBins, Ints]):
             )
 
     def learn(self, source: Predictions) -> ConfidenceBins:
-        """Return the edges and the source counts between them."""
+        """Return the edges of the bins and the numbers of wrong and correct source rows per bin."""
         edges: Floats = np.arange(1, self.bins) / self.bins
         if self.binning == "equal-mass":
             edges = equal_mass_edges(source.confidence, self.bins)
@@ -81,11 +83,11 @@ class Mandoline(StreamingEstimator[ConfidenceBins, Ints]):
         return ConfidenceBins(edges, np.stack(counts, axis=1))
 
     def summarize(self, learned: ConfidenceBins, batch: Predictions) -> Ints:
-        """Return the number of rows per bin."""
+        """Return the number of target rows per bin."""
         return histogram(learned.edges, batch.confidence)
 
     def finish(self, learned: ConfidenceBins, total: Ints) -> Estimate:
-        """Return the weighted mean of the bins' accuracies."""
+        """Return the mean of the bins' accuracies, weighted by their shares of target rows."""
         n_source = learned.counts.sum(axis=1)
         n_borrowed = int(total[n_source == 0].sum())
         weights = np.divide(total, n_source, out=np.zeros(len(total)), where=n_source > 0)
@@ -101,14 +103,14 @@ class Mandoline(StreamingEstimator[ConfidenceBins, Ints]):
     def resample(
         self, learned: ConfidenceBins, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample both histograms; the edges stay the same."""
+        """Resample the histograms of source and target; the edges are not changed."""
         return _weighted_accuracy(
             bootstrap_counts(rng, learned.counts, count), bootstrap_counts(rng, total, count)
         )
 
 
 def _weighted_accuracy(source: Ints, target: Ints) -> Floats:
-    """Return Σ_b share_t(b) · accuracy_s(b) of many histograms; empty bins use the nearest."""
+    """Return Σ_b share_t(b) · acc_s(b) per replicate; empty bins use the nearest bin's accuracy."""
     n_source = source.sum(axis=2)
     accuracy = source[:, :, 1] / np.maximum(n_source, 1)
     accuracy = np.take_along_axis(accuracy, _nearest_filled(n_source > 0), axis=1)
@@ -117,7 +119,7 @@ def _weighted_accuracy(source: Ints, target: Ints) -> Floats:
 
 
 def _nearest_filled(filled: Array) -> Ints:
-    """Return the nearest non-empty bin of every bin; the lower one if two are equally near."""
+    """Return, for every bin, the nearest non-empty bin; the lower one if two are equally near."""
     bins = np.arange(filled.shape[1])
     distance = np.abs(bins[:, None] - bins).astype(np.float64)
     blocked = np.where(filled[:, None, :], distance, np.inf)

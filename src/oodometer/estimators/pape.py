@@ -1,7 +1,8 @@
 """Probabilistic adaptive performance estimation (PAPE; Białek et al., 2024).
 
-Source rows are weighted towards the target by a domain classifier; the weighted rows recalibrate the
-confidence; the estimate is the mean recalibrated confidence on the target.
+A domain classifier gives higher weights to source rows that resemble target rows. The confidence is
+then recalibrated on the weighted source rows. The estimate is the mean recalibrated confidence on
+the target.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from oodometer.estimators.importance_weighting import (
 
 @dataclass(frozen=True)
 class RecalibrationBins:
-    """Source rows to weight, inner edges of the confidence bins, and the bin of each row."""
+    """Source rows that receive weights, inner edges of the confidence bins, and each row's bin."""
 
     source: WeightingSource
     edges: Floats
@@ -42,7 +43,7 @@ class RecalibrationBins:
 
 @dataclass(frozen=True)
 class RecalibrationSummary:
-    """Domain classifier, and number of target rows per bin."""
+    """Domain classifier, and number of target rows per confidence bin."""
 
     classifier: DomainClassifier
     counts: Ints
@@ -50,17 +51,19 @@ class RecalibrationSummary:
 
 @dataclass(frozen=True)
 class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
-    """Mean confidence, recalibrated on importance-weighted source rows: ``Σ_b share_t(b) acc_w(b)``.
+    """Mean confidence on the target, recalibrated on importance-weighted source rows.
 
-    The domain classifier uses the features if both sides have them, otherwise the
-    log-probabilities.
+    The estimate is ``Σ_b share_t(b) acc_w(b)``: the share of target rows in each confidence bin b
+    times the weighted accuracy of the source rows in the bin. The domain classifier, which gives
+    the weights, uses features if source and target have them, otherwise log-probabilities.
 
     Parameters
     ----------
     bins : int
-        Number of confidence bins, with equally many source rows each.
+        Number of confidence bins. Each bin has about the same number of source rows.
     max_rows : int
-        Maximum number of rows per side for the weights; of more rows every k-th is used.
+        Maximum number of source rows and of target rows for the weights. If there are more, every
+        k-th row is used.
 
     Raises
     ------
@@ -95,7 +98,7 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
         return ImportanceWeighting(self.max_rows)
 
     def learn(self, source: Predictions) -> RecalibrationBins:
-        """Return the source rows in bins of equal mass."""
+        """Divide the source rows into confidence bins with about the same number of rows each."""
         confidence = self._weighting.select_rows(source).confidence
         edges = equal_mass_edges(confidence, self.bins)
         bin_index = np.searchsorted(edges, confidence, side="right")
@@ -119,7 +122,7 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
         rng: np.random.Generator,
         count: int,
     ) -> Floats:
-        """Resample rows, update the classifier by one Newton step, and recalibrate."""
+        """Resample rows, update the classifier by one Newton step, and recalibrate again."""
         counts = bootstrap_counts(rng, total.counts, count)
         values = [
             _calibrated_accuracy(weights, learned, counts[replicates])
@@ -129,9 +132,9 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
 
 
 def _calibrated_accuracy(weights: Floats, learned: RecalibrationBins, counts: Ints) -> Floats:
-    """Return the target mean of the weighted source accuracy by bin, for weights (rows, count).
+    """Return Σ_b share_t(b) acc_w(b) for each column of `weights`, which are (rows, count).
 
-    A bin without weight has the accuracy of all rows.
+    A bin in which all weights are 0 gets the weighted accuracy of all rows.
     """
     in_bin = learned.bin_index[:, None] == np.arange(len(learned.edges) + 1)
     mass = in_bin.T @ weights

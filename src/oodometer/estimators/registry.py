@@ -1,4 +1,4 @@
-"""Registry of estimators: the list of members, `available()` and `get()`."""
+"""Registry of estimators: the built-in estimators, `available()` and `get()`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def available() -> tuple[Estimator, ...]:
     Returns
     -------
     tuple of Estimator
-        Built-in estimators, then those of the entry-point group `oodometer.estimators`.
+        Built-in estimators, followed by those of the entry-point group `oodometer.estimators`.
 
     Examples
     --------
@@ -82,12 +82,12 @@ def available() -> tuple[Estimator, ...]:
 
 
 def get(name: str) -> Estimator:
-    """Return the estimator with a name.
+    """Return the estimator with a given name.
 
     Parameters
     ----------
     name : str
-        Name of the estimator, in any case.
+        Name of the estimator. Upper and lower case are not distinguished.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def get(name: str) -> Estimator:
     >>> get("doc")
     DifferenceOfConfidences()
     """
-    for member in MEMBERS:  # built-in estimators first: loading entry points is slow
+    for member in MEMBERS:  # search built-in estimators first, because loading entry points is slow
         if member.name == name.lower():
             return member
     members = {member.name: member for member in available()}
