@@ -110,7 +110,7 @@ INVALID = {
     "one file of outputs": (("source.parquet",), "has no column 'model'"),
     "no file": (("nowhere.parquet",), "There is no file 'nowhere.parquet'"),
     "by without a target": (("rows.parquet", "--segment-by", "site"), "Give a TARGET too"),
-    "no reference": (("accuracies.parquet",), "by --reference-domain"),
+    "no reference": (("accuracies.parquet",), "Use --reference-domain"),
     "no such set": (("accuracies.parquet", "--reference-domain", "vla"), "Did you mean 'val'?"),
     "reference of two": (
         ("source.parquet", "target.parquet", "--reference-domain", "val"),

@@ -125,7 +125,7 @@ def test_table_of_accuracies_is_compared_with_the_reference(tmp_path: Path) -> N
     ]
     (tmp_path / "sets.csv").write_text("\n".join(["model,val,v2,odd", *lines]))
     missing = compare(tmp_path, "sets.csv")
-    assert_one_line_error(missing, "by --reference-domain", "val, v2, odd")
+    assert_one_line_error(missing, "Use --reference-domain", "val, v2, odd")
     result = compare(tmp_path, "sets.csv", "--reference-domain", "val")
     assert "2 test sets against val, over 30 models" in result.stdout
     assert "Patterns: functional 1, cloud 1." in result.stdout

@@ -1,7 +1,8 @@
-"""Command line: one module per command.
+"""Command line of oodometer, with one module per command.
 
-Exit codes: 0 success, 1 the headline is below --fail-below or some models or evaluations failed,
-2 invalid command line or input, 130 interrupted by Ctrl-C, 141 output pipe closed by its reader.
+The exit code is 0 on success, 1 if the headline is below --fail-below or if some models or
+evaluations failed, 2 if the command line or the input is invalid, 130 if Ctrl-C was pressed, and
+141 if the reader of the output closed the pipe.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from oodometer.cli import (
 )
 from oodometer.core.errors import OodometerError
 
-# Longer lines of help are hard to read.
+# Maximum width of the help in wide terminals, because longer lines are hard to read.
 MAX_HELP_COLUMNS = 100
 
 app = typer.Typer(
@@ -42,7 +43,7 @@ app = typer.Typer(
     epilog=_runtime.HELP_EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # the markup of rich hides [default: …]
+    rich_markup_mode=None,  # rich would treat [default: …] as markup and hide it
 )
 app.command()(estimate.estimate)
 app.command()(plan.plan)
@@ -62,7 +63,7 @@ _runtime.prepare_help(app)
 
 
 def main() -> None:
-    """Run the command line; errors become one line on standard error and an exit code."""
+    """Run the command line; print an error as one line to standard error and set the exit code."""
     warnings.showwarning = _show_warning
     sys.exit(_run_command())
 
@@ -86,7 +87,7 @@ def _run_command() -> int:
 
 
 def _show_usage_error(error: Any) -> None:
-    """Print a usage error as one line, or the help of a group that was called without a command."""
+    """Print a usage error as one line; for a group without a command, print the help instead."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
@@ -101,7 +102,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning as one line, without the place in the source code."""
+    """Print a warning as one line, without file name and line number."""
     _runtime.print_error(f"warning: {message}")
 
 

@@ -1,9 +1,9 @@
-"""Options shared by several commands: declarations, option groups, and what they open.
+"""Command-line options that several commands use, and option groups.
 
-An option is an `Annotated` type below, so that it has one meaning and one help text in all
-commands. Options that belong together are the fields of a dataclass, an option group. A command
-decorated with `with_option_groups` takes a group as one parameter; on the command line it has the
-options of the group in the parameter's place.
+Each option is an `Annotated` type, so that it has one meaning and one help text in all commands. An
+option group is a dataclass whose fields are options that belong together. A command that is
+decorated with `with_option_groups` receives an option group as one parameter. On the command line,
+this parameter is replaced by the options of the group.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "An .onnx file, a local Hugging Face folder, a model folder of a pool, a .skops file, an "
-    "http(s) address, or package.module:function."
+    "http(s) URL, or package.module:function."
 )
-# Value of MODEL if the files hold the outputs or features of the model.
+# Value of MODEL if the files contain outputs or features, so that no model is needed.
 NO_MODEL = "none"
-MODEL_OR_NONE_HELP = f"{MODEL_HELP} Or none, if the files hold outputs or features."
+MODEL_OR_NONE_HELP = f"{MODEL_HELP} Use none if the files contain outputs or features."
 DATA_HELP = "An image folder, or an .npz, .npy, .csv, .parquet or .arrow file."
 SOURCE_DATA_HELP = (
     "Labelled source dataset; for measure, repeat the option for several source domains."
@@ -51,14 +51,19 @@ OutputPath = Annotated[
 ExamplesModelName = Annotated[
     str | None,
     typer.Option(
-        metavar="MODEL", help="Model whose examples the report shows. [default: the first]"
+        metavar="MODEL",
+        help="Model whose predictions the examples of the report show. [default: the first model]",
     ),
 ]
 
 # Computation.
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 Workers = Annotated[
-    int, typer.Option(help="Number of worker processes, one core each; 0 runs in this process.")
+    int,
+    typer.Option(
+        help="Number of worker processes; each uses one core. With 0, everything runs in one "
+        "process."
+    ),
 ]
 Scheduler = Annotated[
     str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")
@@ -71,21 +76,23 @@ Limit = Annotated[
 # Names of methods.
 MethodNames = Annotated[
     list[str] | None,
-    typer.Option(help="Name of an estimator; repeat, or separate names by commas. [default: all]"),
+    typer.Option(
+        help="Name of an estimator. Repeat the option, or separate names by commas. [default: all]"
+    ),
 ]
 MeasureNames = Annotated[
     list[str] | None,
     typer.Option(
         "--measure",
         "-m",
-        help="Name of a measure; repeat, or separate names by commas. [default: all]",
+        help="Name of a measure. Repeat the option, or separate names by commas. [default: all]",
     ),
 ]
 MetricNames = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
-        help="Name of a metric, or all; repeat, or separate names by commas. "
+        help="Name of a metric, or all. Repeat the option, or separate names by commas. "
         "[default: all; for estimate, none]",
     ),
 ]
@@ -94,29 +101,36 @@ MetricNames = Annotated[
 LabelColumn = Annotated[
     str | None,
     typer.Option(
-        help="Column or .npz array of the true classes. [default: label, in files of predictions]"
+        help="Column or .npz array with the true classes. [default: label, in files of predictions]"
     ),
 ]
 ClassNamesText = Annotated[
-    str | None, typer.Option("--class-names", help="Class names in order, separated by commas.")
+    str | None,
+    typer.Option(
+        "--class-names",
+        help="Names of the classes in the order of their scores, separated by commas.",
+    ),
 ]
 OtherModelPaths = Annotated[
     list[Path] | None,
     typer.Option(
         "--other-model",
-        help="Predictions on the target by another model trained the same way (for gde); "
-        "repeatable.",
+        help="Predictions of another model on the target. gde needs one model trained with another "
+        "random seed; aline-s and aline-d need several models (repeat the option).",
     ),
 ]
 ReferenceDomain = Annotated[
     str | None,
     typer.Option(
-        help="Test set to compare the others with, for a table of accuracies (models × test sets)."
+        help="For a table of accuracies (models × test sets), the test set that all others are "
+        "compared with."
     ),
 ]
 DataFolder = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder of the domains' files. [default: $OODOMETER_DATA]"),
+    typer.Option(
+        "--data-dir", help="Folder with the files of the domains. [default: $OODOMETER_DATA]"
+    ),
 ]
 StoreFolder = Annotated[
     Path | None,
@@ -128,7 +142,7 @@ TrustPickle = Annotated[
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace every parameter of a command that is an option group by the options of the group."""
+    """Replace each option group among the parameters of a command by the options of the group."""
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {
         name: parameter.annotation
@@ -170,15 +184,18 @@ def _group_parameters(group: Any) -> list[inspect.Parameter]:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Column names of files of predictions."""
+    """Options that name the columns of files of predictions."""
 
     label_column: LabelColumn = None
     prob_columns: Annotated[
         str | None,
-        typer.Option(help="List column of probabilities, or prefix of one column per class."),
+        typer.Option(
+            help="Name of one list column of probabilities, or prefix of one column per class."
+        ),
     ] = None
     logit_columns: Annotated[
-        str | None, typer.Option(help="List column of logits, or prefix of one column per class.")
+        str | None,
+        typer.Option(help="Name of one list column of logits, or prefix of one column per class."),
     ] = None
     class_names: ClassNamesText = None
 
@@ -193,15 +210,21 @@ class ColumnOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetFileOptions:
-    """Where a file holds the inputs of a dataset, and how they are read."""
+    """Options that say which parts of a file are the inputs, and how inputs are read."""
 
     text: Annotated[
         str | None,
-        typer.Option(help="Text column of a table; for pairs two, separated by a comma."),
+        typer.Option(
+            help="Column of a table with the texts; for pairs of texts, two columns separated by a "
+            "comma."
+        ),
     ] = None
     inputs: Annotated[
         str | None,
-        typer.Option(help="Inputs: name of an .npz array, or table columns separated by commas."),
+        typer.Option(
+            help="Name of the .npz array with the inputs, or names of table columns separated by "
+            "commas."
+        ),
     ] = None
     size: Annotated[
         int | None, typer.Option(min=1, help="Width and height of images after resizing.")
@@ -226,7 +249,7 @@ class DatasetFileOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """What a model returns, and how it is called."""
+    """Options that say what a model returns and how its inputs are prepared."""
 
     class_names: ClassNamesText = None
     outputs: Annotated[
@@ -235,20 +258,25 @@ class ModelOptions:
     mean: Annotated[
         str | None,
         typer.Option(
-            help="Mean per channel for pixels in 0…1, separated by commas; for an .onnx file."
+            help="For an .onnx file, mean of each color channel, for pixel values from 0 to 1, "
+            "separated by commas."
         ),
     ] = None
     std: Annotated[
-        str | None, typer.Option(help="Standard deviation per channel, in the form of --mean.")
+        str | None,
+        typer.Option(
+            help="For an .onnx file, standard deviation of each color channel, in the same format "
+            "as --mean."
+        ),
     ] = None
     timeout: Annotated[
         float | None,
-        typer.Option(help="Timeout of a request to an http(s) address, in seconds. [default: 30]"),
+        typer.Option(help="Timeout of a request to an http(s) URL, in seconds. [default: 30]"),
     ] = None
     trust_pickle: TrustPickle = False
 
     def open(self, location: str) -> Model:
-        """Open the model at a path, an address or package.module:function."""
+        """Open the model given by a path, a URL or package.module:function."""
         from oodometer.models import HttpModel, OnnxModel, as_model
 
         if self.outputs not in (None, "probs", "logits", "classes"):
@@ -257,7 +285,7 @@ class ModelOptions:
         outputs = cast('Literal["probs", "logits", "classes"] | None', self.outputs)
         if self.timeout is not None:
             if not location.startswith(("http://", "https://")):
-                raise InputError(f"--timeout applies to http(s) addresses only; got {location!r}.")
+                raise InputError(f"--timeout applies to http(s) URLs only; got {location!r}.")
             return HttpModel(location, class_names=names, outputs=outputs, timeout=self.timeout)
         if self.mean is None and self.std is None:
             return as_model(
@@ -286,7 +314,7 @@ def _parse_floats(text: str | None, option: str) -> tuple[float, ...] | None:
 def read_outputs(
     path: Path, *, label_column: str | None, class_names: str | None, labelled: bool
 ) -> Any:
-    """Return the predictions or features that a file holds, if there is no model."""
+    """Return the predictions or features in a file; it replaces a model and a dataset."""
     from oodometer.data import as_dataset
 
     if path.suffix.lower() == ".npy":
@@ -299,7 +327,7 @@ def read_outputs(
 
 
 def _transform_names() -> list[str]:
-    """Return the names that a shell completes."""
+    """Return the names of transforms for shell completion."""
     from oodometer import transforms
 
     return [member.name for member in transforms.available()]
@@ -307,14 +335,14 @@ def _transform_names() -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformOptions:
-    """Transform that creates the neighborhoods, and its settings."""
+    """Options for the transform that creates the neighborhoods, and for its settings."""
 
     transform: Annotated[
         str | None,
         typer.Option(
             "--transform",
             "-t",
-            help="Name of a transform; see oodometer transforms.",
+            help="Name of a transform; the command oodometer transforms lists all names.",
             autocompletion=_transform_names,
         ),
     ] = None
@@ -325,18 +353,21 @@ class TransformOptions:
     wordnet: Annotated[Path | None, typer.Option(help="Folder of WordNet files, for eda.")] = None
     filler: Annotated[
         Path | None,
-        typer.Option(help="Local fill-mask model, for ssmba. [default: learned from DATA]"),
+        typer.Option(
+            help="Local fill-mask model, for the transform ssmba. [default: learned from DATA]"
+        ),
     ] = None
     translator: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
             metavar="FORWARD BACKWARD",
-            help="Local translation models, for backtranslate. [default: Apertium]",
+            help="Two local translation models, for the transform backtranslate. [default: "
+            "Apertium]",
         ),
     ] = None
 
     def make(self, dataset: Dataset) -> Transform:
-        """Return the named transform, or the default for this kind of data, with its settings."""
+        """Return the transform with its settings; the default depends on the kind of data."""
         from oodometer import transforms as family
         from oodometer.transforms.text.marian import Marian
 
@@ -359,14 +390,15 @@ class TransformOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
-    """Size and speed of the sampling of neighborhoods."""
+    """Options for the number of draws and for the speed of sampling."""
 
     draws: Annotated[
         int, typer.Option("--draws", "-n", help="Number of transformed copies per example.")
     ] = 10
     seed: Seed = 0
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Number of inputs per call of a model.")
+        int | None,
+        typer.Option(min=1, help="Number of inputs that a model classifies at once."),
     ] = None
     threads: Annotated[
         int, typer.Option(min=0, help="Number of threads that transform inputs for the models.")
@@ -375,7 +407,7 @@ class SamplingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """Processes or cluster to compute with."""
+    """Options for worker processes or a cluster."""
 
     workers: Workers = 0
     scheduler: Scheduler = None
@@ -385,7 +417,7 @@ class WorkerOptions:
         return bool(self.workers) or self.scheduler is not None
 
     def runner(self) -> Runner:
-        """Return the runner of the workers, or the serial one."""
+        """Return the runner for the workers, or the serial runner if there are none."""
         from oodometer.parallel.runners import distributed, processes, serial
 
         if self.workers < 0:
@@ -399,7 +431,7 @@ class WorkerOptions:
         return processes(self.workers) if self.workers else serial
 
     def optional_runner(self) -> Runner | None:
-        """Return the runner, or None to compute in this process with all its threads."""
+        """Return the runner; None means that this process computes, with all its threads."""
         return self.runner() if self.is_given else None
 
 
@@ -415,7 +447,10 @@ def split_names(names: Sequence[str] | None) -> list[str] | None:
 
 
 def one_or_several(names: Sequence[str] | None) -> str | Sequence[str] | None:
-    """Return a single name as a string: a method requested alone raises if it is not applicable.
+    """Return a single name as a string, and several names as a sequence.
+
+    With a string, the library raises an error if the method is not applicable; with a sequence, it
+    skips the method.
 
     >>> one_or_several(["ece"]), one_or_several(["ece", "nll"]), one_or_several(None)
     ('ece', ['ece', 'nll'], None)

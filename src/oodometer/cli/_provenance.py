@@ -1,4 +1,4 @@
-"""Provenance of HTML reports (versions, file hashes, seed), and writing of report files."""
+"""Write HTML reports, and collect their provenance: versions, file hashes and the seed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from oodometer.neighborhood.sampling import NeighborhoodSampler
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
-# The settings of a fitted transform can be long.
+# Maximum length of the shown settings; the settings of a fitted transform can be long.
 MAX_SETTINGS_CHARS = 500
 
 
 def check_report_path(html: Path | None) -> None:
-    """Raise before the work if the report could not be written or would replace another file."""
+    """Raise if the report could not be written or would replace a file that is not a report."""
     if html is None:
         return
     from oodometer import report
@@ -40,7 +40,7 @@ def check_report_path(html: Path | None) -> None:
 
 
 def _is_report(path: Path) -> bool:
-    """Return whether a file is empty or starts like a report."""
+    """Return whether a file is empty or starts like an HTML report."""
     with path.open("rb") as stream:
         start = stream.read(64).lstrip().lower()
     return not start or start.startswith(b"<!doctype html")
@@ -55,7 +55,7 @@ def write_report_page(page: str, path: Path) -> None:
 
 
 def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
-    """Return the command, versions, seed and a hash per file, by the names shown in the report."""
+    """Return the command, versions, seed and file hashes, by the names shown in the report."""
     versions = {
         "oodometer": oodometer.__version__,
         "Python": platform.python_version(),
@@ -67,13 +67,13 @@ def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, s
     }
     if seed is not None:
         facts["Seed"] = str(seed)
-    for path in files:  # whole paths, because files in two folders can have the same name
+    for path in files:  # shown with their folders, because two files can have the same name
         facts |= _describe_file(path)
     return facts
 
 
 def _describe_file(path: Path) -> dict[str, str]:
-    """Return the hash of a file, or number and size of files too large to be hashed."""
+    """Return the hash of a file; for files that are too large to hash, their number and size."""
     from oodometer.data.batch_reader import find_files, is_read_in_batches
 
     if not is_read_in_batches(path):
@@ -103,7 +103,7 @@ def invariance_provenance(
 
 
 def _folder_sha256(folder: Path) -> str:
-    """Return the hash of all files of a folder, in the order of their paths."""
+    """Return one hash over all files of a folder, read in the order of their paths."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         with path.open("rb") as stream:
@@ -115,7 +115,7 @@ def _folder_sha256(folder: Path) -> str:
 def recreate_sampler(
     dataset: Dataset, transform: Transform, seed: int, transform_data: Dataset | None = None
 ) -> NeighborhoodSampler:
-    """Return a sampler that draws the neighborhoods of a result again, for a report's examples."""
+    """Return a sampler that creates the same neighborhoods again, to show examples in a report."""
     from oodometer.neighborhood import prepare_transform
     from oodometer.neighborhood.sampling import NeighborhoodSampler
 
@@ -125,7 +125,7 @@ def recreate_sampler(
 
 
 def render_study_page(table: EvaluationTable, path: Path) -> str:
-    """Return the report on a table of evaluations that was read from a file or a folder."""
+    """Return the HTML report on a table of evaluations that was read from a file or folder."""
     from oodometer.studies.report import study_page
 
     title = f"{path.resolve().name}: which measures predict accuracy?"

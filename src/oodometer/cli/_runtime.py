@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oodometer.studies.training import PoolRunResult
 
 INTERRUPTED_EXIT_CODE = 130
-# Exit code that a shell reports for a program ended by SIGPIPE: 128 plus the signal's number.
+# Exit code that a shell reports for a program that is ended by SIGPIPE (128 + signal number 13).
 BROKEN_PIPE_EXIT_CODE = 141
 # Epilog of the help; \b keeps the line breaks of the paragraph after it.
 HELP_EPILOG = """
@@ -43,15 +43,15 @@ Example:
 \b
 Exit codes:
   0    success
-  1    below --fail-below, or some models or evaluations failed
+  1    accuracy below --fail-below, or some models or evaluations failed
   2    invalid command line or input
   130  interrupted by Ctrl-C
   141  output pipe closed by its reader
 """
-# Failure reasons shown per run; the run's folder has all of them.
+# Maximum number of failure reasons shown for a run. The folder of the run has all of them.
 MAX_REASONS_SHOWN = 5
-# Base class of the parser's errors. Found through a subclass: its module differs between versions
-# of typer.
+# Base class of the errors of the command-line parser. It is found through a subclass, because the
+# module that defines it differs between versions of typer.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -65,11 +65,17 @@ class PipeSafeConsole(Console):
 
 
 class CommandStopped(Exception):
-    """A command that was interrupted or whose output pipe was closed; the cause says which."""
+    """Error for a command that was interrupted or whose output pipe was closed.
+
+    `__cause__` is the KeyboardInterrupt or the BrokenPipeError.
+    """
 
 
 class RootGroup(TyperGroup):
-    """Root command. Passes interrupts and closed pipes on to main(), which typer would swallow."""
+    """Root command that raises interrupts and closed pipes as `CommandStopped`.
+
+    Otherwise typer would handle them, and `main` could not report them.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -89,7 +95,7 @@ def prepare_help(app: typer.Typer) -> None:
 
 
 def iter_commands(app: typer.Typer) -> Iterator[Any]:
-    """Yield every registered command, those of nested groups included."""
+    """Yield every registered command, including the commands of nested groups."""
     yield from app.registered_commands
     for group in app.registered_groups:
         if group.typer_instance is not None:
@@ -116,7 +122,7 @@ def error_console() -> Console:
 
 
 def _is_color_disabled() -> bool | None:
-    """Return True if CLICOLOR is 0, else None: rich reads NO_COLOR and TERM itself."""
+    """Return True if CLICOLOR is 0; otherwise None, so that rich checks NO_COLOR and TERM."""
     return True if os.environ.get("CLICOLOR") == "0" else None
 
 
@@ -126,7 +132,7 @@ def progress_bar() -> AbstractContextManager[ProgressCallback]:
 
 
 def print_note(message: str) -> None:
-    """Print a line about the result, such as the path of a file, to standard error."""
+    """Print a note to standard error, such as the path of a written file."""
     error_console().print(Text(printable(message)), soft_wrap=True)
 
 
@@ -137,7 +143,7 @@ def print_error(message: str) -> None:
 
 
 def print_json(result: Any) -> None:
-    """Print a result as JSON; NaN and infinities, which JSON lacks, become null."""
+    """Print a result as JSON; NaN and infinity, which JSON does not have, become null."""
     typer.echo(json.dumps(_finite_or_none(result), indent=2, allow_nan=False))
 
 
@@ -155,13 +161,13 @@ def _finite_or_none(data: Any) -> Any:
 
 
 def flush_output() -> None:
-    """Flush standard output, so that a write error is raised while it can be reported."""
+    """Flush standard output now, so that a write error can still be reported."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def discard_output() -> None:
-    """Redirect standard output to the null device, so that the interpreter's last flush succeeds."""
+    """Redirect standard output to the null device, so that the flush at exit succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -172,7 +178,7 @@ def command_line() -> str:
 
 @contextmanager
 def resumable(results: str) -> Iterator[None]:
-    """Add to an interrupt that `results` are saved and how to resume."""
+    """Add to the message of an interrupt that `results` are saved, and how to resume."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -180,7 +186,7 @@ def resumable(results: str) -> Iterator[None]:
 
 
 def stopped_exit_code(cause: BaseException | None) -> int:
-    """Report an interrupt, or stay silent about a closed pipe; return the exit code."""
+    """Return the exit code of a stopped command; report an interrupt, but not a closed pipe."""
     if isinstance(cause, BrokenPipeError):
         discard_output()
         return BROKEN_PIPE_EXIT_CODE
@@ -190,7 +196,7 @@ def stopped_exit_code(cause: BaseException | None) -> int:
 
 
 def format_usage_error(error: Any) -> str:
-    """Return a parser error with the option that was probably meant and the help to read."""
+    """Return the message of a parser error, with a suggested option and the help command."""
     context = error.ctx
     path = "oodometer" if context is None else context.command_path
     message = str(getattr(error, "message", "")) if hasattr(error, "option_name") else ""
@@ -216,7 +222,7 @@ def show_scores(result: Measurements | Evaluation, as_json: bool) -> None:
 
 
 def show_run_result(result: PoolRunResult | StudyRunResult, unit: str, as_json: bool) -> None:
-    """Show the summary of a run; exit with code 1 if something failed."""
+    """Show the summary of a run; exit with code 1 if some models or evaluations failed."""
     if as_json:
         print_json(result.to_dict())
     else:

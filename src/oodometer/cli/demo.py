@@ -1,4 +1,4 @@
-"""The `oodometer demo` command: estimates on shifted digits beside the true accuracy."""
+"""The `oodometer demo` command, which compares estimates with the true accuracy on digits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def demo(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate accuracy on digits under a dozen shifts and compare with the truth.
+    """Estimate the accuracy on digits under a dozen shifts, and compare it with the truth.
 
     Example:
       oodometer demo --html demo.html --save example

@@ -1,4 +1,4 @@
-"""The `oodometer domains` command: domain groups and which of their files are available."""
+"""The `oodometer domains` command, which lists domain groups and their missing files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _group_names() -> list[str]:
-    """Return the names that a shell completes."""
+    """Return the names of domain groups for shell completion."""
     from oodometer.studies.domains import group as groups
 
     return list(groups.available_names())
@@ -29,7 +29,7 @@ def domains(
     group: Annotated[
         str | None,
         typer.Option(
-            help="Name of a group, or your own TOML file, whose domains to list.",
+            help="List the domains of this group, given by its name or by your own TOML file.",
             autocompletion=_group_names,
         ),
     ] = None,
@@ -37,7 +37,7 @@ def domains(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """List domain groups, which domains are on this machine, and which files are missing.
+    """List domain groups, and show which domains are on this machine and which files are missing.
 
     Example:
       oodometer domains --group pacs --data-dir ~/data

@@ -1,4 +1,4 @@
-"""The `oodometer estimate` command, and the assessment of prediction files behind it."""
+"""The `oodometer estimate` command, and the functions that assess files of predictions."""
 
 from __future__ import annotations
 
@@ -49,15 +49,22 @@ from oodometer.report import terminal
 
 @dataclass(frozen=True, kw_only=True)
 class EstimationOptions:
-    """Options of the estimation that `estimate` and `report` share."""
+    """Options of the estimation, used by the commands `estimate` and `report`."""
 
     method: MethodNames = None
     segment_by: Annotated[
         str | None,
-        typer.Option(help="Column of segments; each value (or day) gets its own estimate."),
+        typer.Option(
+            help="Column of the target; the accuracy is also estimated for each of its values "
+            "(for each day if the values are times)."
+        ),
     ] = None
     temperature: Annotated[
-        str, typer.Option(help="Temperature of the softmax: 'fit', 'none' or a number.")
+        str,
+        typer.Option(
+            help="Temperature that divides the logits: a number, 'fit' to calibrate it on the "
+            "source, or 'none' to leave the scores unchanged."
+        ),
     ] = "fit"
     seed: Seed = 0
     replicates: Annotated[int, typer.Option(help="Number of bootstrap replicates.")] = 200
@@ -78,13 +85,13 @@ class EstimationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileReadOptions(WorkerOptions):
-    """Whether files are read whole or in batches, and with which workers."""
+    """Options that decide whether files are read in batches, and by which workers."""
 
     stream: Annotated[
         bool,
         typer.Option(
             "--stream",
-            help="Read in batches, as is always done for folders, patterns and files above 1 GB.",
+            help="Read all files in batches. Folders, patterns and files above 1 GB always are.",
         ),
     ] = False
 
@@ -106,20 +113,23 @@ def estimate(
     other_model_on_source: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Predictions on the source by the other models, in the same order (for aline).",
+            help="Predictions of another model on the source, for aline-s and aline-d; repeat the "
+            "option, in the same order as --other-model.",
         ),
     ] = None,
     target_labels: Annotated[
         Path | None,
         typer.Option(
-            help="Table with columns row (from 0) and label: the true classes of some target rows."
+            help="Table with the true classes of some target rows, in the columns row (counted "
+            "from 0) and label."
         ),
     ] = None,
     history: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Past labelled domains, for the typical range: a table with columns estimate and "
-            "truth, or one file of labelled predictions per domain (repeatable).",
+            help="Past domains with known accuracy, from which the typical range is computed: a "
+            "table with the columns estimate and truth, or, if repeated, one file of labelled "
+            "predictions per domain.",
         ),
     ] = None,
     options: EstimationOptions,
@@ -130,7 +140,8 @@ def estimate(
     margin: Annotated[
         float | None,
         typer.Option(
-            help="Also test whether at most this fraction of accuracy is lost (non-inferiority)."
+            help="Also test whether the loss of accuracy is smaller than this fraction "
+            "(non-inferiority test)."
         ),
     ] = None,
     column_options: ColumnOptions,
@@ -144,13 +155,14 @@ def estimate(
 ) -> None:
     """Estimate the accuracy on TARGET from the predictions on SOURCE.
 
-    Files are Parquet, CSV, Arrow or .npz with one column per class, prob_0, prob_1, … or logit_0,
-    logit_1, … (or one list column, probs or logits; for two classes one column, prob or logit).
-    The source has a column label. Labels of some target rows, in its column label or in
-    --target-labels, are used.
+    The files are Parquet, CSV, Arrow or .npz files with one column per class, named prob_0, prob_1,
+    … or logit_0, logit_1, …. One list column named probs or logits is also possible and, for two
+    classes, a single column named prob or logit. The source needs a column named label. If some
+    target rows have labels, in a column named label or in --target-labels, the labels are used.
 
-    SOURCE and TARGET may each be a folder or a quoted pattern. Folders, patterns and files above
-    1 GB are read in batches: mergeable estimators read every row, the others a random sample.
+    SOURCE and TARGET can also be a folder or a quoted pattern. Folders, patterns and files above
+    1 GB are read in batches. Mergeable estimators then use every row, and all other estimators use
+    a random sample.
 
     Example:
       oodometer estimate validation.parquet new_site.parquet --html report.html
@@ -195,7 +207,7 @@ def _check_fraction(value: float | None, option: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionFiles:
-    """Files of an assessment, and the names of their columns."""
+    """Paths of the files to assess, and the names of their columns."""
 
     source: Path
     target: Path
@@ -219,7 +231,7 @@ class PredictionFiles:
 
 @dataclass(frozen=True, eq=False)
 class FileAssessment:
-    """Assessment with the predictions it was computed from; a large target is a sample."""
+    """Assessment with its source and target predictions; of a large target, only a sample."""
 
     assessment: Assessment
     additional: AdditionalResults
@@ -233,7 +245,7 @@ def assess_files(
     read_options: FileReadOptions,
     requests: AdditionalRequests,
 ) -> FileAssessment:
-    """Read the files, whole or in batches, and assess them."""
+    """Read the files as a whole or in batches, and return their assessment."""
     if read_options.should_stream(files.source, files.target):
         assessment, source, target = _assess_in_batches(files, options, read_options)
     else:
@@ -280,7 +292,7 @@ def _assess_in_memory(
 def _assess_in_batches(
     files: PredictionFiles, options: EstimationOptions, read_options: FileReadOptions
 ) -> tuple[Assessment, Predictions, Predictions]:
-    """Return the assessment, the predictions on the source, and a sample of those on the target."""
+    """Return the assessment, the source predictions, and a sample of the target predictions."""
     from oodometer.assessment.streaming import EstimateOptions, assess_streamed
 
     for path in (*files.other_models, *files.other_models_on_source):
@@ -292,8 +304,8 @@ def _assess_in_batches(
     if files.target_labels is not None:
         raise InputError(
             "--target-labels cannot be used if files are read in batches, because rows are not "
-            "numbered there. Put the labels into the target's label column and leave the others "
-            "blank."
+            "numbered there. Put the labels into the label column of the target and leave the "
+            "other rows blank."
         )
     settings = EstimateOptions(
         methods=split_names(options.method),
@@ -326,10 +338,10 @@ def _load_other_models(
 
 
 def read_target_labels(path: Path, n_rows: int) -> list[Any]:
-    """Return one label per target row, None for rows that the table does not label.
+    """Return one label per target row; the label is None for rows without a label.
 
-    The table has a column `row`, counted from 0, and a column `label`, as `oodometer plan` writes
-    it; blank labels are left out.
+    The table has a column `row`, counted from 0, and a column `label`, like the file that
+    `oodometer plan` writes. Rows of the table with a blank label are ignored.
     """
     table = ScoreFile.open(path)
     rows = table.column("row")
@@ -353,7 +365,7 @@ def read_target_labels(path: Path, n_rows: int) -> list[Any]:
 
 
 def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] | None:
-    """Return the labels of a partly labelled target; None, with a note, if every row has one."""
+    """Return the labels of a partly labelled target; if all rows are labelled, None with a note."""
     labels = target.partial_labels(columns)
     if labels is None or any(is_blank(label) for label in labels):
         return labels
@@ -367,7 +379,7 @@ def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] 
 def load_history(
     paths: Sequence[Path], columns: PredictionColumns
 ) -> History | list[Predictions] | None:
-    """Return past domains: a table of estimates and truths, or labelled predictions of each."""
+    """Return the past domains from a table of estimates, or from files of labelled predictions."""
     if not paths:
         return None
     files = [ScoreFile.open(path) for path in paths]

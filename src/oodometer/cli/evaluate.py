@@ -1,4 +1,4 @@
-"""The `oodometer evaluate` command: metrics on labelled data."""
+"""The `oodometer evaluate` command, which computes metrics on labelled data."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def evaluate(
     corruption: Annotated[
         list[str] | None,
         typer.Option(
-            help="Image corruption to evaluate under: a name (fog, jpeg-3), a group (noise, blur, "
-            "weather, digital), or all; repeat, or separate by commas."
+            help="Also evaluate on corrupted images. The value is the name of a corruption (fog, "
+            "jpeg-3), a group (noise, blur, weather, digital), or all. Repeat the option, or "
+            "separate names by commas."
         ),
     ] = None,
     label_column: LabelColumn = None,
@@ -47,7 +48,7 @@ def evaluate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Evaluate MODEL on labelled DATA: error, likelihood, calibration, robustness, per class.
+    """Compute metrics of MODEL on labelled DATA, such as error, calibration and robustness.
 
     Example:
       oodometer evaluate model.onnx photos/ --corruption noise,fog-3
@@ -75,6 +76,6 @@ def evaluate(
             seed=seed,
             progress=progress,
         )
-    if model == NO_MODEL:  # arrays have no name, but the file has
+    if model == NO_MODEL:  # predictions have no name, so the name of the file is used
         result = replace(result, data=Path(data).stem)
     show_scores(result, as_json)

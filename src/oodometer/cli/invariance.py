@@ -1,4 +1,4 @@
-"""The `oodometer invariance` command: stability of decisions in neighborhoods of the data."""
+"""The `oodometer invariance` command, which measures invariance under transforms of the data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def invariance(
     precision: Annotated[
         float | None,
         typer.Option(
-            help="Stop when the 95 % confidence interval of PA has this half-width, such as 0.005."
+            help="Stop when the 95 % confidence interval of PA (pairwise agreement) has at most "
+            "this half-width, such as 0.005."
         ),
     ] = None,
     max_inputs: Annotated[
@@ -58,7 +59,10 @@ def invariance(
         Path | None, typer.Option(help="Dataset that the transform learns from. [default: DATA]")
     ] = None,
     save_examples: Annotated[
-        Path | None, typer.Option(help="Folder to write the least invariant neighborhoods to.")
+        Path | None,
+        typer.Option(
+            help="Folder to which the examples with the least invariant predictions are written."
+        ),
     ] = None,
     html: HtmlPath = None,
     examples_of: ExamplesModelName = None,
@@ -68,7 +72,7 @@ def invariance(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how stable the decisions of MODEL are in neighborhoods of DATA, without labels.
+    """Measure how stable the predictions of MODEL are when DATA are transformed, without labels.
 
     Example:
       oodometer invariance model.onnx photos/ -t randaugment --precision 0.01

@@ -1,4 +1,4 @@
-"""The `oodometer measure` command: measures of a model without target labels."""
+"""The `oodometer measure` command, which computes measures that need no target labels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ def measure(
         ),
     ] = None,
     subsamples: Annotated[
-        int, typer.Option(help="Number of random 80 % subsamples, to estimate a measure's noise.")
+        int,
+        typer.Option(
+            help="Number of random subsamples of 80 % of the rows, from which the noise of each "
+            "measure is estimated."
+        ),
     ] = 0,
     label_column: LabelColumn = None,
     data_options: DatasetFileOptions,
@@ -79,7 +83,7 @@ def measure(
         try:
             return data_options.open(location, label_column)
         except InputError:
-            # The target may lack the label column; if it has it, the column is not an input.
+            # The target may have no label column. If it has one, the column is not an input.
             if labelled or label_column is None:
                 raise
             return data_options.open(location)
@@ -98,14 +102,14 @@ def measure(
             runner=runner,
             progress=progress,
         )
-    if model == NO_MODEL:  # arrays have no name, but the files have
+    if model == NO_MODEL:  # predictions have no name, so the names of the files are used
         source_name = " + ".join(Path(location).stem for location in source_data)
         result = replace(result, source=source_name, target=Path(target_data).stem)
     show_scores(result, as_json)
 
 
 def _open_domains(locations: Sequence[str], open_data: Callable[[str], Any]) -> Any:
-    """Return one dataset, or several datasets by name."""
+    """Return the dataset of a single location, or several datasets by name."""
     if len(locations) < 2:
         return open_data(locations[0]) if locations else None
     names = [Path(location).stem for location in locations]

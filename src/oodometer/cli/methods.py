@@ -1,4 +1,4 @@
-"""The `oodometer methods` command: all estimators, measures and metrics."""
+"""The `oodometer methods` command, which lists all estimators, measures and metrics."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def methods(
     family: Annotated[
         str | None,
         typer.Option(
-            help="Family to list: estimator, measure or metric. [default: all]",
+            help="Type of methods to list: estimator, measure or metric. [default: all]",
             autocompletion=lambda: list(FAMILY_TITLES),
         ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """List every method with what it needs, what it assumes, and its paper.
+    """List all methods with their required inputs, assumptions and papers.
 
     Example:
       oodometer methods --family measure

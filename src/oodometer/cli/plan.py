@@ -1,4 +1,4 @@
-"""The `oodometer plan` command: how many rows to label, and which."""
+"""The `oodometer plan` command, which selects the rows to label for a given precision."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan(
     source: Annotated[
         Path | None,
         typer.Option(
-            help="Predictions on labelled data; calibrates the confidences of the target."
+            help="Predictions on labelled data, used to calibrate the confidences of the target."
         ),
     ] = None,
     output: OutputPath = None,
@@ -45,10 +45,10 @@ def plan(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Choose how many rows of TARGET to label, and which, to reach a given precision.
+    """Choose how many and which rows of TARGET to label, to reach a given precision.
 
-    Rows are counted from 0. Fill in the column label of the CSV file that --output names and pass
-    it to `oodometer estimate SOURCE TARGET --target-labels FILE`.
+    Rows are counted from 0. With --output FILE, the rows are written to a CSV file. Fill in its
+    column label, and pass the file to `oodometer estimate SOURCE TARGET --target-labels FILE`.
 
     Example:
       oodometer plan new_site.parquet --half-width 0.02 --output to_label.csv

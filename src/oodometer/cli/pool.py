@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from oodometer.studies.training.spec import PoolSpec
 
 app = typer.Typer(
-    help="Train pools of models with varied settings, to compare measures on.",
+    help="Train pools: sets of models with varied settings, on which measures are compared.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
 def _pool_names() -> list[str]:
-    """Return the names that a shell completes."""
+    """Return the names of built-in pools for shell completion."""
     from oodometer.studies.training.spec import built_in_names
 
     return list(built_in_names())
@@ -47,13 +47,13 @@ PoolSpecName = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="Name of a built-in pool (see oodometer pool list), or a TOML file.",
+        help="Name of a built-in pool (see oodometer pool list), or path of a TOML file.",
         autocompletion=_pool_names,
     ),
 ]
 ModelsFolder = Annotated[
     Path | None,
-    typer.Option("--models-dir", help="Folder of the pool's models. [default: pools/NAME]"),
+    typer.Option("--models-dir", help="Folder of the trained models. [default: pools/NAME]"),
 ]
 
 
@@ -107,9 +107,10 @@ def run(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train the models of SPEC that its folder lacks; an interrupted run can be resumed.
+    """Train the models of SPEC that have not been trained yet.
 
-    Exits with code 1 if a model failed; the next run tries again.
+    An interrupted run can be resumed with the same command. The exit code is 1 if the training of a
+    model failed; the next run tries it again.
 
     Example:
       oodometer pool run toy-mlp --workers 2
@@ -133,7 +134,7 @@ def status(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the progress of the pool of SPEC, by domain and architecture.
+    """Show how many models of the pool SPEC are trained, by domain and architecture.
 
     Example:
       oodometer pool status toy-mlp

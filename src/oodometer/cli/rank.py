@@ -1,4 +1,4 @@
-"""The `oodometer rank` command: order models by expected accuracy without labels."""
+"""The `oodometer rank` command, which ranks models on unlabelled data."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def rank(
     known_accuracies: Annotated[
         Path | None,
         typer.Option(
-            help="Table with columns model and accuracy: accuracies known on DATA, from which "
-            "those of the other models are predicted."
+            help="Table with the columns model and accuracy, for models whose accuracy on DATA is "
+            "known. The accuracies of all models are predicted from them."
         ),
     ] = None,
     html: HtmlPath = None,
@@ -62,7 +62,7 @@ def rank(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Rank models by their expected accuracy on DATA, without labels.
+    """Rank models by a score that predicts their accuracy on DATA, without labels.
 
     Example:
       oodometer rank a.onnx b.onnx c.onnx photos/ -t randaugment
@@ -80,8 +80,8 @@ def rank(
     if examples_of is not None and examples_of not in models:
         raise UnknownName("model", examples_of, models)
     accuracies = None if known_accuracies is None else _load_accuracies(known_accuracies)
-    # --label-column names the labels of the source; without a source, those of the data, which
-    # only the report uses.
+    # If a source is given, --label-column is a column of the source. Otherwise it is a column of
+    # the data, and only the HTML report uses its labels.
     dataset = data_options.open(data, None if source_data else label_column)
     source = data_options.open(source_data[0], label_column) if source_data else None
     transform = transform_options.make(dataset)

@@ -1,4 +1,4 @@
-"""The `oodometer report` command: HTML report on an assessment or on a study."""
+"""The `oodometer report` command, which writes an HTML report on an assessment or a study."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def report(
         Path,
         typer.Argument(
             metavar="WHAT",
-            help="Predictions on labelled data, with TARGET; or a study: its TOML file, the folder "
-            "of its store, or a table of evaluations or accuracies.",
+            help="If TARGET is given, predictions on labelled data. Otherwise a study, given by "
+            "its TOML file, the folder of its store, or a table of evaluations or accuracies.",
         ),
     ],
     target: Annotated[
@@ -62,7 +62,8 @@ def report(
 ) -> None:
     """Write an HTML report on predictions for two datasets, or on a study.
 
-    Two prediction files are assessed as by `oodometer estimate`. One file or folder is a study.
+    With WHAT and TARGET, both are files of predictions, which are assessed as by `oodometer
+    estimate`. With WHAT alone, it is a study.
 
     Example:
       oodometer report validation.parquet new_site.parquet --segment-by site
@@ -104,7 +105,7 @@ def report(
 
 
 def _reject_options(options: Mapping[str, Any], subject: str, hint: str) -> None:
-    """Raise if an option that would be ignored was given."""
+    """Raise if one of the options was given, because it would be ignored."""
     for name, value in options.items():
         if value:
             raise InputError(f"{name} does not apply to {subject}. {hint}")
@@ -135,7 +136,7 @@ def _render_study(path: Path, reference: str | None, folder: Path | None, data: 
 
 
 def _load_table(path: Path, reference: str | None) -> EvaluationTable:
-    """Read a user's table: evaluations, or accuracies of models × test sets."""
+    """Read a table of evaluations, or a table of accuracies with models × test sets."""
     from oodometer.data.prediction_files import ScoreFile
     from oodometer.studies.analysis.evaluation_table import REQUIRED_COLUMNS, EvaluationTable
     from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
@@ -153,8 +154,8 @@ def _load_table(path: Path, reference: str | None) -> EvaluationTable:
     matrix = AccuracyMatrix.read(path)
     if reference is None:
         raise InputError(
-            f"{path.name} has accuracies on {len(matrix.test_sets)} test sets. Name the one to "
-            "compare the others with by --reference-domain. Test sets: "
+            f"{path.name} has accuracies on {len(matrix.test_sets)} test sets. Use "
+            "--reference-domain to name the test set that all others are compared with. Test sets: "
             f"{', '.join(matrix.test_sets[:12])}."
         )
     return to_evaluations(matrix, reference)

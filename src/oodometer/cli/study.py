@@ -1,4 +1,4 @@
-"""The `oodometer study` commands: run a study, show its progress, rows and tables."""
+"""The `oodometer study` commands, which run a study and show its progress, rows and tables."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from oodometer.studies.analysis.robustness import ReferenceComparison
     from oodometer.studies.analysis.text_tables import TextTable
 
-# Rows and columns of `study rows` on the screen.
+# Maximum number of rows, and the columns, that `study rows` shows on the screen.
 MAX_ROWS_SHOWN = 20
 SHOWN_COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
-# Test sets of `study compare` on the screen.
+# Maximum number of test sets that `study compare` shows on the screen.
 MAX_TEST_SETS_SHOWN = 40
 # Value of --analysis that runs every analysis and skips those that do not apply.
 ALL_ANALYSES = "all"
@@ -77,7 +77,7 @@ StudyLocation = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """Content and format of a table of measures."""
+    """Options for the content and the format of a table of measures."""
 
     form: Annotated[
         str,
@@ -88,10 +88,10 @@ class TableOptions:
     output: OutputPath = None
     architecture: Annotated[
         str | None,
-        typer.Option(help="Architecture whose models are used. [default: all together]"),
+        typer.Option(help="Use only the models of this architecture. [default: all models]"),
     ] = None
     spreads: Annotated[
-        bool, typer.Option("--sd", help="Also show standard deviations over the groups.")
+        bool, typer.Option("--sd", help="Also show standard deviations over groups of models.")
     ] = False
     measure: MeasureNames = None
     analysis: Annotated[
@@ -100,9 +100,9 @@ class TableOptions:
             "--analysis",
             help="Analysis to show instead of the comparison: joint (regression on several "
             "measures), averaged or adjusted (correlations over pairs of domains), noise (signal "
-            "to noise over replicates), factors, rank (correlation with the error), truth "
-            "(estimated against true accuracy), errors (of estimates, by type of shift), or all; "
-            "repeat, or separate by commas.",
+            "to noise over replicates), factors (factor analysis), rank (rank correlation with the "
+            "error), truth (estimated against true accuracy), errors (errors of the estimates by "
+            "type of shift), or all. Repeat the option, or separate names by commas.",
         ),
     ] = None
 
@@ -120,9 +120,10 @@ def run(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compute the evaluations of SPEC that its store lacks; an interrupted run can be resumed.
+    """Compute the evaluations of SPEC that are not in its store yet.
 
-    Exits with code 1 if an evaluation failed; the next run tries again.
+    An interrupted run can be resumed with the same command. The exit code is 1 if an evaluation
+    failed; the next run tries it again.
 
     Example:
       oodometer study run digits.toml --workers 2
@@ -146,7 +147,7 @@ def status(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the progress of the study of SPEC, by training domains and architecture.
+    """Show how much of the study SPEC is computed, by training domains and architecture.
 
     Example:
       oodometer study status digits.toml
@@ -184,10 +185,10 @@ def rows(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show or export the rows of a study: one per measure, model and domain.
+    """Show or export the results of a study, with one row per measure, model and domain.
 
-    With SPEC, the rows that it requests; with FOLDER, those of the latest run. The study may be
-    running.
+    With SPEC, the rows that the TOML file requests are shown. With FOLDER, the rows of the latest
+    run are shown. The study may still be running.
 
     Example:
       oodometer study rows digits.toml --output rows.parquet
@@ -206,7 +207,7 @@ def rows(
 
 
 def resolve_store(study: str, folder: Path | None, data: Path | None) -> tuple[Path, Any]:
-    """Return the folder of the store and the keys of the requested rows (None for all)."""
+    """Return the folder of the store and the keys of the requested rows; None means all rows."""
     from oodometer.studies import Study
     from oodometer.studies.plan import plan_study
 
@@ -256,10 +257,10 @@ def table(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show how well every measure of a study predicts accuracy: R2, MAE and the τ family.
+    """Show how well every measure of a study predicts accuracy, by R2, MAE and Kendall's τ.
 
-    The HTML report has these tables for all architectures, scatter plots, clusters, factors and
-    patterns.
+    The HTML report also shows the table for each architecture, scatter plots, clusters, factors
+    and patterns.
 
     Example:
       oodometer study table digits.toml --format latex
@@ -290,11 +291,12 @@ def compare(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare the measures of your own table: which of them predict accuracy, and how well.
+    """Show how well the measures in your own table of evaluations predict accuracy.
 
-    A row is one model on one test domain, with the columns model, trained_on, tested_on, accuracy
-    and one column per measure (or measure and value). A table of accuracies alone (models × test
-    sets) needs --reference-domain, the test set that all others are compared with.
+    The table has one row per model and test domain, with the columns model, trained_on, tested_on,
+    accuracy, and one column per measure. Instead of one column per measure, it can have the columns
+    measure and value. If the table has only accuracies (models × test sets), name the test set that
+    all others are compared with by --reference-domain.
 
     Example:
       oodometer study compare evaluations.parquet
@@ -319,7 +321,7 @@ def compare(
 
 
 def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> EvaluationTable:
-    """Show every statistic of every measure; return the table of evaluations."""
+    """Show all statistics of each measure, and return the table of evaluations."""
     from oodometer.studies.analysis import compare_measures, text_tables
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
@@ -354,7 +356,7 @@ def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> Evaluat
 def _run_analyses(
     evaluations: EvaluationTable, options: TableOptions
 ) -> dict[str, AnalysisResult | str]:
-    """Run the requested analyses; with `all`, return a reason for those that do not apply."""
+    """Run the requested analyses; with `all`, give a reason for each that does not apply."""
     from oodometer.studies.analysis import ANALYSES, run_analysis
 
     requested = list(dict.fromkeys(split_names(options.analysis) or []))
@@ -400,7 +402,7 @@ def _show_analyses(analyses: dict[str, AnalysisResult | str], options: TableOpti
 
 
 def _export_tables(tables: list[TextTable], options: TableOptions) -> bool:
-    """Write or print tables if a format other than the screen's is requested; return whether."""
+    """Write or print the tables in the requested format; return False if it is the screen."""
     from oodometer.report.page import write_page
 
     form = options.form
@@ -446,7 +448,7 @@ def _label_note(table: EvaluationTable) -> list[str]:
 
 
 def _comparison_notes(comparison: MeasureComparison, architecture: str | None) -> list[str]:
-    """Return notes on the rules for lines, the number of groups, and what was left out."""
+    """Return notes on how lines were fitted, on the number of groups, and on rows left out."""
     from oodometer.studies.analysis import SAME_AS_PREFIX, STATISTIC_LABELS
 
     summaries = {
@@ -494,7 +496,7 @@ def _comparison_notes(comparison: MeasureComparison, architecture: str | None) -
 
 
 def _format_max_counts(counts: Iterable[tuple[str, int]]) -> str:
-    """Return the largest count of every statistic, because measures can differ in it."""
+    """Return the count of each statistic; if it differs between measures, the largest count."""
     largest: dict[str, int] = {}
     for name, count in counts:
         largest[name] = max(largest.get(name, 0), count)
@@ -504,7 +506,7 @@ def _format_max_counts(counts: Iterable[tuple[str, int]]) -> str:
 def _show_accuracy_matrix(
     content: Any, reference: str | None, options: TableOptions, as_json: bool
 ) -> EvaluationTable:
-    """Show a table of accuracies (models × test sets); return it as evaluations."""
+    """Show a table of accuracies (models × test sets), and return it as table of evaluations."""
     from oodometer.studies.analysis.robustness import compare_with_reference, correlate_groups
     from oodometer.studies.analysis.text_tables import TextTable
     from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
@@ -512,8 +514,9 @@ def _show_accuracy_matrix(
     accuracies = AccuracyMatrix.read(content)
     if reference is None:
         raise InputError(
-            "The table has no columns trained_on and tested_on, so its columns are taken for test "
-            "sets. Name the one to compare the others with by --reference-domain. Test sets: "
+            "The table has no columns trained_on and tested_on, so its columns are treated as test "
+            "sets. Use --reference-domain to name the test set that all others are compared with. "
+            "Test sets: "
             f"{', '.join(accuracies.test_sets[:12])}."
         )
     comparisons = compare_with_reference(accuracies, reference)
@@ -535,7 +538,7 @@ def _show_accuracy_matrix(
     rows = tuple(_reference_table_row(comparison) for comparison in comparisons)
     if _export_tables([TextTable(REFERENCE_TABLE_COLUMNS, rows)], options):
         return evaluations
-    # The last column has the names of models, which would take the width of the others.
+    # The last column is not shown: it has model names, which leave too little width for numbers.
     shown = TextTable(
         REFERENCE_TABLE_COLUMNS[:-1], tuple(row[:-1] for row in rows[:MAX_TEST_SETS_SHOWN])
     )
@@ -571,7 +574,7 @@ def _reference_table_row(comparison: ReferenceComparison) -> tuple[str, ...]:
 
 
 def _show_group_correlations(matrix: Any, reference: str) -> None:
-    """Show the mean correlation of each group of test sets with the reference and within itself."""
+    """Show mean correlations of groups of test sets, with the reference and within each group."""
     if reference not in matrix.second or len(matrix.first) > MAX_TEST_SETS_SHOWN:
         return
     rows = []

@@ -1,4 +1,4 @@
-"""The `oodometer toy` commands: synthetic problems whose true accuracy is known."""
+"""The `oodometer toy` commands, which run synthetic problems with known accuracy."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ app = typer.Typer(
 def spurious(
     p_sp: Annotated[
         float,
-        typer.Option(help="Probability that the spurious feature agrees with the label (source)."),
+        typer.Option(
+            help="Probability on the source that the spurious feature agrees with the label."
+        ),
     ] = 0.995,
     w_inv: Annotated[float, typer.Option(help="Weight of the invariant feature.")] = 4.0,
     w_sp: Annotated[float, typer.Option(help="Weight of the spurious feature.")] = 2.0,
     c: Annotated[
         float | None,
-        typer.Option(help="Support of the invariant feature on the target (source: 1)."),
+        typer.Option(help="Support of the invariant feature on the target; it is 1 on the source."),
     ] = None,
     n: Annotated[
         int, typer.Option(min=100, help="Number of rows of the source and of each target.")
@@ -74,7 +76,9 @@ def hypersphere(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show how well NI and ATC rank models by distance from the training data (Ng et al. 2023).
+    """Show up to which distance from the training data NI and ATC rank models correctly.
+
+    The experiment is from Ng et al. (2023).
 
     Example:
       oodometer toy hypersphere --html sphere.html

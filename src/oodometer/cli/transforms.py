@@ -1,4 +1,4 @@
-"""The `oodometer transforms` command: all transforms, or those that suit a model and data."""
+"""The `oodometer transforms` command, which lists transforms or tries them on a model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def transforms(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """List every transform; with --suggest, try each on a model and data.
+    """List all transforms; with --suggest, check which are suitable for a model and a dataset.
 
     Example:
       oodometer transforms --suggest model.onnx photos/
