@@ -1,9 +1,9 @@
 """Metrics: scores of a model on labelled data.
 
-To add a metric, write one new file in this package with a frozen dataclass that has the attributes
-of `oodometer.core.protocols.Metric`, and add one line, an instance of it, to `MEMBERS` in
-`registry.py`. Run `oodometer.testing.check_metric` on it, and add a row to `docs/methods.md`. Other
-packages add metrics by an entry point of the group `oodometer.metrics`.
+To add a metric, write a new file in this package with a frozen dataclass that has the attributes of
+`oodometer.core.protocols.Metric`, and add an instance of it to `MEMBERS` in `registry.py`. Test it
+with `oodometer.testing.check_metric`, and add a row for it to the table in `docs/methods.md`. Other
+packages can register metrics by an entry point of the group `oodometer.metrics`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """APGD: adversarial attack in the ℓ₂ ball with an adaptive step size (Croce & Hein, ICML 2020).
 
-Cross-entropy is log(1 + exp u) with u = log Σ_{j≠y} exp z_j − z_y, so it increases with u and both
-gradients have the same direction. The attack maximises u, because the cross-entropy of confident
-predictions is constant to rounding.
+The cross-entropy of a row with logits z and label y is log(1 + exp u), where
+u = log Σ_{j≠y} exp z_j − z_y. It increases with u, so the cross-entropy and u have gradients of the
+same direction. The attack maximizes u, because the cross-entropy of confident predictions is
+constant up to rounding.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any, NamedTuple
 from oodometer.core.errors import NotApplicable
 from oodometer.core.optional_imports import require
 
-# Weight of the gradient step in a new point; the rest is momentum.
+# Weight of the gradient step in the move to a new point. The remaining weight is for the momentum.
 STEP_SHARE = 0.75
-# The step size is halved if a smaller share of the steps increased the loss.
+# The step size is halved if the share of steps that increased the loss is smaller than this.
 MIN_RISING_SHARE = 0.75
-# Checkpoints of the step size, as shares of all steps: the first one, the decrease of the gap from
-# one to the next, and the smallest gap.
+# At checkpoints, the step size may be halved. Their positions are given as shares of all steps: the
+# first checkpoint, the decrease of the gap between checkpoints from one gap to the next, and the
+# smallest gap.
 FIRST_CHECKPOINT_SHARE = 0.22
 CHECKPOINT_GAP_DECREMENT = 0.03
 MIN_CHECKPOINT_GAP = 0.06
@@ -29,15 +31,19 @@ Box = tuple[float, float]
 
 
 class _AttackState(NamedTuple):
-    """State of the attack on the rows that are still classified correctly; tensors of one row each.
+    """State of the attack on the rows that are still classified correctly.
 
-    index            number of the input; `start` and `label` belong to it
-    point, previous  current and previous point; `loss` and `gradient` are those at `point`
-    best             point with the largest loss so far, with its loss and gradient
-    step             step size; `n_increases` counts the steps since the last checkpoint that
-                     increased the loss
-    halved           whether the last checkpoint halved the step; `checkpoint_loss` is the best loss
-                     at that checkpoint
+    Every field is a tensor with one entry per row:
+
+    - `index` is the number of the input, `start` is the input itself, and `label` is its label.
+    - `point` and `previous` are the current and the previous point. `loss` and `gradient` are the
+      loss and its gradient at the current point.
+    - `best` is the point with the largest loss so far. `best_loss` and `best_gradient` are the loss
+      and its gradient there.
+    - `step` is the step size. `n_increases` is the number of steps since the last checkpoint that
+      increased the loss.
+    - `halved` is whether the step size was halved at the last checkpoint. `checkpoint_loss` is the
+      largest loss up to that checkpoint.
     """
 
     index: Any
@@ -68,11 +74,12 @@ def apgd(
     steps: int,
     box: Box | None = None,
 ) -> Any:
-    """Return points within `radius` of the inputs that the model misclassifies, if it finds them.
+    """Search for points within `radius` of the inputs that the model misclassifies.
 
-    `logits_of` maps a tensor of inputs to differentiable logits (n, k). Rows that are misclassified
-    from the start are returned unchanged; rows on which the attack fails are returned at their
-    largest loss. Values stay within `box`, which must contain the inputs. The attack is
+    One point per row is returned. It is the input itself if it is already misclassified, else the
+    first misclassified point that the attack finds. If the attack finds none, it is the point with
+    the largest loss. `logits_of` maps a tensor of inputs to differentiable logits (n, k). The
+    values of all points stay within `box`, which must contain the inputs. The attack is
     deterministic.
 
     >>> import torch
@@ -110,7 +117,8 @@ def checkpoints(steps: int) -> tuple[int, ...]:
     gap = FIRST_CHECKPOINT_SHARE
     numbers = []
     while share <= 1.0:
-        # Rounding first, because a share such as 0.57 may be slightly larger in binary.
+        # The product is rounded first, because the binary value of a share such as 0.57 may be
+        # slightly too large.
         numbers.append(math.ceil(round(share * steps, 9)))
         gap = max(gap - CHECKPOINT_GAP_DECREMENT, MIN_CHECKPOINT_GAP)
         share += gap
@@ -118,7 +126,7 @@ def checkpoints(steps: int) -> tuple[int, ...]:
 
 
 def project_onto_ball(points: Any, start: Any, radius: float, box: Box | None) -> Any:
-    """Project points onto the box, then onto the ball of `radius` around `start`."""
+    """Project points into the box, and then into the ball of `radius` around `start`."""
     inside = points if box is None else points.clamp(*box)
     difference = inside - start
     projected = start + difference * (radius / _row_norms(difference).clamp(min=radius))
@@ -126,7 +134,7 @@ def project_onto_ball(points: Any, start: Any, radius: float, box: Box | None) -
 
 
 def _row_norms(tensor: Any) -> Any:
-    """Return the Euclidean norm of each row, with the number of dimensions of the tensor."""
+    """Return the Euclidean norm of each row, in a shape that broadcasts with the tensor."""
     return tensor.flatten(1).norm(dim=1).view(-1, *(1 for _ in tensor.shape[1:]))
 
 
@@ -141,7 +149,8 @@ def _loss_and_gradient(logits_of: LogitFunction, points: Any, labels: Any) -> tu
         others = logits.scatter(1, label_columns, -math.inf).logsumexp(dim=1)
         loss = others - logits.gather(1, label_columns)[:, 0]
         if loss.requires_grad:
-            # With respect to the inputs only, so that no gradient is accumulated in the weights.
+            # Only the gradient with respect to the inputs is computed, so that no gradients
+            # accumulate in the weights.
             (gradient,) = torch.autograd.grad(loss.sum(), inputs, allow_unused=True)
     if gradient is None:
         raise NotApplicable("the outputs of the model have no gradient with respect to its inputs")
@@ -151,7 +160,7 @@ def _loss_and_gradient(logits_of: LogitFunction, points: Any, labels: Any) -> tu
 def _initial_state(
     logits_of: LogitFunction, start: Any, labels: Any, radius: float
 ) -> tuple[_AttackState, Any]:
-    """Return the state of all rows at their start, and which are misclassified there."""
+    """Return the state of all rows before the first step, and which rows are misclassified."""
     torch = require("torch", extra="torch", purpose="Attacking a model")
     loss, gradient, misclassified = _loss_and_gradient(logits_of, start, labels)
     start = start.clone()
@@ -175,8 +184,8 @@ def _initial_state(
 
 
 def _next_point(state: _AttackState, radius: float, box: Box | None, share: float) -> Any:
-    """Return the point after a normalised gradient step with momentum."""
-    # A zero gradient is divided by 1 and stays 0.
+    """Return the next point of each row, after a normalized gradient step with momentum."""
+    # A gradient of zero is divided by 1, not by its norm, and stays zero.
     norms = _row_norms(state.gradient)
     direction = state.gradient / norms.where(norms > 0, 1)
     stepped = project_onto_ball(state.point + state.step * direction, state.start, radius, box)
@@ -186,7 +195,7 @@ def _next_point(state: _AttackState, radius: float, box: Box | None, share: floa
 
 
 def _advance(state: _AttackState, point: Any, loss: Any, gradient: Any) -> _AttackState:
-    """Return the state at new points."""
+    """Return the state after a move to new points with the given loss and gradient."""
     is_better = loss > state.best_loss
     is_better_row = is_better.view(_row_norms(point).shape)
     return state._replace(
@@ -202,9 +211,11 @@ def _advance(state: _AttackState, point: Any, loss: Any, gradient: Any) -> _Atta
 
 
 def _adjust_step_size(state: _AttackState, steps: int) -> _AttackState:
-    """Halve the step and return to the best point where too few of the last steps increased the loss.
+    """Halve the step size of some rows, and move these rows back to their best point.
 
-    The same applies where neither the best loss nor the step changed since the last checkpoint.
+    This is done for rows on which too few of the last `steps` steps increased the loss. It is also
+    done for rows whose best loss has not increased since the last checkpoint, if their step size
+    was not halved there.
     """
     is_stuck = ~state.halved & (state.best_loss == state.checkpoint_loss)
     halved = (state.n_increases < MIN_RISING_SHARE * steps) | is_stuck

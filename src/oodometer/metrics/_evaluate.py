@@ -1,7 +1,8 @@
-"""evaluate(): score a model on labelled data by every applicable metric.
+"""evaluate(): compute every applicable metric of a model on labelled data.
 
-Six metrics of Wenzel et al., "Assaying Out-Of-Distribution Generalization in Transfer Learning",
-NeurIPS 2022, and further ones, on the data as given and after common corruptions.
+The metrics are those of Wenzel et al., "Assaying Out-Of-Distribution Generalization in Transfer
+Learning", NeurIPS 2022, and some further ones. They can be computed on the original data and on
+images after common corruptions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from oodometer.transforms.corruptions import Corruption
 
 @dataclass(frozen=True)
 class CorruptionScores:
-    """Scores on the data after one corruption."""
+    """Scores of a model on images after one corruption."""
 
     corruption: Corruption
     scores: Mapping[str, Score]
@@ -41,23 +42,23 @@ class CorruptionScores:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of a model on labelled data by metric, and the metrics that were not applicable.
+    """Scores of a model on labelled data, one per metric.
 
-    Indexing by the name of a metric returns its score on the data as given, or raises
-    NotApplicable if the metric was skipped.
+    Indexing by the name of a metric returns its score on the original data, without corruption. It
+    raises NotApplicable if the metric was skipped.
 
     Parameters
     ----------
     model : str or None
-        Name of the model; None if there was none.
+        Name of the model; None if only its predictions were given.
     data : str
         Name of the dataset.
     n : int
         Number of rows.
     scores : mapping from str to Score
-        Score of each metric that applies.
+        Score of each applicable metric, by name.
     skipped : mapping from str to str
-        Reason for each metric that does not apply.
+        Metrics that are not applicable, each with the reason.
     by_corruption : tuple of CorruptionScores
         Scores after each requested corruption.
     seed : int
@@ -79,7 +80,10 @@ class Evaluation:
 
     @property
     def mean_under_corruption(self) -> dict[str, float]:
-        """Return the mean of each metric over all requested corruptions."""
+        """Return the mean of each metric over all requested corruptions.
+
+        Metrics without a score for some corruption are left out.
+        """
         names = self.by_corruption[0].scores if self.by_corruption else ()
         return {
             name: float(np.mean([corrupted.scores[name].value for corrupted in self.by_corruption]))
@@ -124,35 +128,34 @@ def evaluate(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Score a model on labelled data by every applicable metric.
+    """Compute every applicable metric of a model on labelled data.
 
     Parameters
     ----------
     model : object or None
-        Anything that `as_model` accepts. Without a model (None), the data are Predictions.
+        Anything that `as_model` accepts. If it is None, the data must be Predictions.
     data : object
-        Labelled data: anything that `as_dataset` accepts, or labelled Predictions.
+        Labelled data, which can be anything that `as_dataset` accepts, or labelled Predictions.
     metrics : str, Metric or sequence of these, optional
-        Metrics to compute. Default: all.
+        Metrics to compute. Default: all metrics.
     corruptions : str or sequence of str, optional
-        Corruptions after which images are scored as well: "all", a group such as "noise", or names
-        such as "fog" (five severities) and "jpeg-3" (severity 3). The adversarial error is computed
-        on the original images only.
+        Corruptions of images. The metrics are also computed after each of them. Possible values are
+        "all", a group such as "noise", a name such as "fog" for all five severities, or a name with
+        a severity such as "jpeg-3". The adversarial error is computed on the original images only.
     seed : int
         Random seed.
     progress : callable, optional
-        Called with the number of steps done, their total and a description.
+        Called with the number of finished steps, the total number of steps and a description.
 
     Returns
     -------
     Evaluation
-        Scores by metric name. Of several metrics, those that do not apply are skipped, with the
-        reason.
+        Scores by metric name. Metrics that are not applicable are skipped, with the reason.
 
     Raises
     ------
     NotApplicable
-        If a single metric was requested and does not apply.
+        If only one metric was requested and it is not applicable.
     InputError
         If a name is unknown, or corruptions are requested for data that are not images.
 
@@ -181,7 +184,7 @@ def evaluate(
         raise NotApplicable(
             "; ".join(f"{name} is not applicable: {reason}" for name, reason in skipped.items())
         )
-    # Metrics that need gradients are too slow to repeat for every corruption.
+    # Metrics that need gradients are too slow to be computed again for every corruption.
     repeated = [
         member for member in members if member.name in scores and "gradients" not in member.needs
     ]
@@ -210,7 +213,7 @@ def _resolve_corruptions(requested: str | Sequence[str] | None) -> list[Corrupti
 def _score_all(
     members: Sequence[Metric], view: ModelView
 ) -> tuple[dict[str, Score], dict[str, str]]:
-    """Return the scores, and the reasons of metrics that do not apply."""
+    """Return the score of each applicable metric, and the reason why each other one is skipped."""
     scores: dict[str, Score] = {}
     skipped: dict[str, str] = {}
     for member in members:
@@ -239,7 +242,7 @@ def evaluate_metric(metric: Metric, view: ModelView) -> Score:
     Raises
     ------
     NotApplicable
-        If the view lacks what the metric needs.
+        If the view does not provide everything that the metric needs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Adversarial error: error rate under the worst small change of the inputs.
+"""Adversarial error: error rate after small changes of the inputs that an attack chooses.
 
 The attack is APGD in the ℓ₂ ball (Croce & Hein, ICML 2020), used as in Wenzel et al., NeurIPS 2022.
 """
@@ -27,24 +27,30 @@ from oodometer.models.model_view import ModelView
 
 @dataclass(frozen=True)
 class AdversarialError:
-    """Share of rows that are misclassified or become so within a perturbation size, averaged over sizes.
+    """Error rate under an adversarial attack, averaged over several perturbation sizes.
 
-    Images are attacked as pixels in [0, 1] and stay there; other inputs in their own unit, without
-    bounds. A row that is misclassified at one size counts as misclassified at all larger sizes. The
-    Wilson interval treats the sizes as if they agreed on every row, which makes it conservative. The
-    error rates without an attack and at each size are facts of the score.
+    For each size, a row counts as an error if the model misclassifies it without an attack, or
+    after a change of at most this size. The value is a lower bound of the worst case, because a
+    stronger attack may find more errors. A row that is misclassified at one size counts as
+    misclassified at all larger sizes.
+
+    Images are attacked as pixels from 0 to 1, and their values stay in this range. All other inputs
+    are attacked in their own unit and without bounds. The Wilson confidence interval assumes that
+    each row has the same outcome at all sizes, which makes the interval conservative. The facts of
+    the score include the error rates without an attack and at each size.
 
     Parameters
     ----------
     sizes : tuple of float
-        Perturbation sizes.
+        Perturbation sizes, in the given unit.
     steps : int
         Number of steps of the attack.
     unit : {"rms", "l2"}
-        Unit of the sizes: root mean square over the d values of a row (a ball of radius size · √d,
-        comparable between image sizes), or the ℓ₂ norm (a ball of radius size).
+        Unit of the sizes. "rms" is the root mean square change over the d values of a row. It is
+        comparable between image sizes, and corresponds to an ℓ₂ ball with radius size · √d. "l2" is
+        the ℓ₂ norm of the change, so the radius of the ball is the size itself.
     rows : int
-        Maximum number of rows attacked; a random subsample is used if there are more.
+        Maximum number of rows to attack. If there are more, a random subsample is attacked.
 
     Examples
     --------
@@ -91,7 +97,7 @@ class AdversarialError:
         )
 
     def _attack_batch(self, batch: _AttackBatch) -> _AttackOutcome:
-        """Attack a batch; each larger size attacks only the rows that are still correct."""
+        """Attack a batch at each size, in increasing order; skip rows that are already wrong."""
         misclassified = [batch.misclassified]
         n_stuck = 0
         for size in sorted(self.sizes):
@@ -103,7 +109,7 @@ class AdversarialError:
         return _AttackOutcome(np.stack(misclassified), n_stuck, batch.box)
 
     def _attack_rows(self, batch: _AttackBatch, rows: Ints, size: float) -> tuple[Bools, int]:
-        """Return which rows are misclassified, and how many others the attack did not move."""
+        """Return which rows become misclassified, and how many of the rest were not changed."""
         inputs = batch.inputs[rows]
         labels = batch.labels[rows]
         radius = size * math.sqrt(inputs[0].numel()) if self.unit == "rms" else size
@@ -117,7 +123,11 @@ class AdversarialError:
 
 
 class _AttackOutcome(NamedTuple):
-    """Misclassified rows before the attack and at each size; rows not moved at the largest size."""
+    """Result of the attack on a batch.
+
+    `misclassified` has one row for the original inputs and one per size. `n_stuck` is the number of
+    correctly classified rows that the attack did not change at the largest size.
+    """
 
     misclassified: Bools
     n_stuck: int
@@ -125,7 +135,7 @@ class _AttackOutcome(NamedTuple):
 
 
 class _AttackBatch(NamedTuple):
-    """Batch of rows as tensors, and which of them are misclassified without an attack."""
+    """Batch of rows as tensors, and which of the rows are misclassified without an attack."""
 
     logits_of: Callable[[Any], Any]
     inputs: Any
@@ -135,7 +145,7 @@ class _AttackBatch(NamedTuple):
 
 
 def _iter_attack_batches(view: ModelView) -> Iterator[_AttackBatch]:
-    """Yield batches of the network's batch size."""
+    """Yield the rows of a view in batches of the network's batch size."""
     network = view.network
     misclassified = view.labels != view.outputs.classes
     labels = network.class_columns(view.outputs.k)[view.labels]

@@ -1,7 +1,6 @@
 """Error rate, negative log-likelihood and calibration error, each with a 95 % confidence interval.
-
-As in Wenzel et al., "Assaying Out-Of-Distribution Generalization in Transfer Learning", NeurIPS
-2022.
+ The metrics are defined as in Wenzel et al., "Assaying Out-Of-Distribution Generalization in
+Transfer Learning", NeurIPS 2022.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from oodometer.core.stats import (
 from oodometer.models.model_view import ModelView
 
 WENZEL_2022 = "Wenzel et al., NeurIPS 2022"
-# The bootstrap of the calibration error counts rows in this many parts of each bin, with 10 bins a
-# thousandth of confidence wide.
+# For the bootstrap of the calibration error, each bin is divided into this many sub-bins, and the
+# rows per sub-bin are counted. With 10 bins, a sub-bin has a width of 0.001.
 SUBBINS_PER_BIN = 100
-# With fewer rows, sampling error makes the calibration error clearly too high.
+# With fewer rows, sampling error makes the estimated calibration error clearly too high.
 MIN_RELIABLE_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Error:
-    """Error rate, 1 − accuracy, with the Wilson interval.
+    """Error rate, which is 1 − accuracy, with a Wilson confidence interval.
 
     Examples
     --------
@@ -63,9 +62,11 @@ class Error:
 
 @dataclass(frozen=True)
 class NegativeLogLikelihood:
-    """Mean of −log p_y in nats, with p_y at least 1e-12, and the normal interval of a mean.
+    """Mean of −log p_y in nats, where p_y is the predicted probability of the label.
 
-    The fact `squashed` is `squash_nll` of the mean.
+    Probabilities below 1e-12 are replaced by 1e-12. The confidence interval is the normal
+    approximation for a mean. The score has an additional fact `squashed`, which is `squash_nll` of
+    the mean.
 
     Examples
     --------
@@ -104,9 +105,9 @@ FloatOrArray = TypeVar("FloatOrArray", float, Floats)
 
 
 def squash_nll(nll: FloatOrArray) -> FloatOrArray:
-    """Return 10 · (1 − exp(−x / 10)): nearly x for small x, at most 10.
+    """Return 10 · (1 − exp(−x / 10)), which is nearly x for small x and never exceeds 10.
 
-    Factor analysis uses it to limit the influence of extreme values.
+    The factor analysis uses this value to limit the influence of extreme log-likelihoods.
 
     >>> squash_nll(np.array([0.0, 0.1, 1.0, 1e9])).round(3).tolist()
     [0.0, 0.1, 0.952, 10.0]
@@ -117,12 +118,12 @@ def squash_nll(nll: FloatOrArray) -> FloatOrArray:
 
 @dataclass(frozen=True)
 class CalibrationError:
-    """Expected calibration error over equal-width bins, Σ_b |Σ_{i∈b} conf_i − correct_i| / n.
+    """Expected calibration error over confidence bins, Σ_b |Σ_{i∈b} conf_i − correct_i| / n.
 
     Parameters
     ----------
     bins : int
-        Number of bins of the confidence.
+        Number of confidence bins, which have equal width.
 
     Examples
     --------
@@ -157,7 +158,7 @@ class CalibrationError:
         )
 
     def _interval(self, view: ModelView) -> tuple[float, float]:
-        """Return the bootstrap interval, resampling counts per bin, sub-bin and correctness."""
+        """Return the bootstrap interval, from resampled counts per sub-bin and correctness."""
         correct = view.labels == view.outputs.classes
         confidence = view.outputs.confidence
         bins = np.minimum((confidence * self.bins).astype(np.int64), self.bins - 1)

@@ -1,7 +1,8 @@
 """Demographic disparity between two inferred environments (EIIL; Creager et al., ICML 2021).
-
-The environments are the two groups of rows that most violate the invariance of a fixed model. They
-need not correspond to real groups, so the metric implies nothing about fairness.
+ An environment is a group of rows. The rows are divided into the two environments for which the
+fixed model violates the invariance principle most, as measured by the EIIL penalty. The
+environments need not correspond to real groups of people, so the metric implies nothing about
+fairness.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from oodometer.models.model_view import ModelView
 
 @dataclass(frozen=True)
 class DemographicDisparity:
-    """½ Σ_c |P(ŷ = c | first environment) − P(ŷ = c | second environment)|, from 0 to 1.
+    """Difference between the predicted class frequencies of two environments, from 0 to 1.
 
-    With two classes, this is the difference of the rates of either class. The first environment has
-    the rows on which the model is overconfident. The sizes of the environments and the EIIL penalty
-    are facts of the score.
+    The value is ½ Σ_c |P(ŷ = c | first environment) − P(ŷ = c | second environment)|. With two
+    classes, it is the absolute difference between the frequencies of either class. The first
+    environment contains the rows on which the model is overconfident, and the second contains all
+    other rows. The facts of the score include the sizes of the environments and the EIIL penalty.
 
     Examples
     --------
@@ -73,10 +75,11 @@ class DemographicDisparity:
 
 
 def scale_slopes(outputs: Predictions, labels: Ints) -> Floats:
-    """Return the derivative of each row's loss at w = 1, with w a factor on its logits.
+    """Return the derivative of each row's loss with respect to a factor w on its logits, at w = 1.
 
-    The derivative is Σ_j p_j z_j − z_y. It does not change if a constant is added to the logits, so
-    log-probabilities can be used instead. It is positive on rows where the model is overconfident.
+    With the logits z and the label y, the derivative is Σ_j p_j z_j − z_y. It does not change if a
+    constant is added to the logits, so log-probabilities can be used instead of logits. It is
+    positive on rows on which the model is overconfident.
 
     >>> scale_slopes(Predictions.from_logits([[0.0, 0.0], [3.0, 3.0]]), np.array([0, 1]))
     array([0., 0.])
@@ -94,11 +97,13 @@ def scale_slopes(outputs: Predictions, labels: Ints) -> Floats:
 
 
 def first_environment(slopes: Floats) -> Bools:
-    """Return the rows of the first environment: those with a positive slope.
+    """Return which rows are in the first environment, namely those with a positive slope.
 
-    With soft assignments q in [0, 1] and a = Σ q_i slope_i, the EIIL penalty a² + (Σ slope_i − a)²
-    is convex in a, so it is largest at the largest or smallest a. These are q = 1 where slope > 0,
-    and its complement, which swaps the environments.
+    This assignment maximizes the EIIL penalty. Let q_i in [0, 1] be the degree to which row i is in
+    the first environment, and a = Σ q_i slope_i. The penalty a² + (Σ slope_i − a)² is convex in a,
+    so it is largest at the largest or the smallest a. The largest a has q_i = 1 where slope_i > 0
+    and q_i = 0 elsewhere. The smallest a has the opposite assignment, which only swaps the two
+    environments.
 
     >>> first_environment(np.array([0.5, -2.0, 0.0]))
     array([ True, False, False])
@@ -107,7 +112,9 @@ def first_environment(slopes: Floats) -> Bools:
 
 
 def environment_penalty(slopes: Floats, shares: Floats | Bools) -> float:
-    """Return the EIIL penalty Σ_e (Σ_i q_i(e) slope_i / n)² of two environments e.
+    """Return the EIIL penalty Σ_e (Σ_i q_i(e) slope_i / n)², summed over two environments e.
+
+    `shares` are the degrees q_i to which the rows are in the first environment.
 
     >>> environment_penalty(np.array([1.0, -3.0]), np.array([True, False]))
     2.5
@@ -121,7 +128,10 @@ def _class_counts(view: ModelView, rows: Bools) -> Ints:
 
 
 def _rate_gaps(counts: Ints) -> Floats:
-    """Return half the differences of class rates, (n, k), from counts of shape (n, 2, k)."""
+    """Return half the difference between the environments' class frequencies, (n, k).
+
+    `counts` has shape (n, 2, k) and contains the numbers of rows per environment and class.
+    """
     rates = counts / counts.sum(axis=2, keepdims=True)
     gaps: Floats = (rates[:, 0] - rates[:, 1]) / 2
     return gaps

@@ -1,6 +1,6 @@
-"""F1, balanced accuracy and AUROC: macro averages over classes, with the value of each class.
-
-Classes without rows have no value and are left out, with a note.
+"""F1, balanced accuracy and AUROC, computed per class and averaged over classes (macro average).
+ Classes without rows have no value. They are left out of the average, and a note states their
+number.
 """
 
 from __future__ import annotations
@@ -26,18 +26,22 @@ from oodometer.core.stats import (
 )
 from oodometer.models.model_view import ModelView
 
-# Numerator and denominator from the true positives, predictions and rows of each class.
+# Function that returns the numerator and the denominator of a ratio, given the numbers of true
+# positives, of predictions and of rows of each class.
 Ratio = Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
-# Maximum number of bootstrap counts held at once: 1,000 classes can have a million pairs of label
-# and prediction.
+# Maximum number of bootstrap counts in memory at once. There is one count per replicate and pair of
+# label and prediction, and 1,000 classes have a million such pairs.
 MAX_HELD_COUNTS = 2_000_000
-# With fewer rows, the value of a class and its interval are rough.
+# If a class has fewer rows than this, a note warns that the value is imprecise.
 MIN_CLASS_ROWS = 10
 
 
 @dataclass(frozen=True)
 class F1:
-    """Mean over classes of 2 · true positives / (predictions of the class + rows of the class).
+    """F1 score, averaged over classes.
+
+    The F1 score of a class is 2 · true positives / (rows predicted as the class + rows labelled as
+    the class).
 
     Examples
     --------
@@ -62,7 +66,9 @@ class F1:
 
 @dataclass(frozen=True)
 class BalancedAccuracy:
-    """Mean over classes of the recall, true positives / rows of the class.
+    """Recall, averaged over classes.
+
+    The recall of a class is true positives / rows labelled as the class.
 
     Examples
     --------
@@ -87,10 +93,11 @@ class BalancedAccuracy:
 
 @dataclass(frozen=True)
 class Auroc:
-    """Mean over classes of the area under the ROC curve of one class against the rest.
+    """Area under the ROC curve (AUROC) of each class against the rest, averaged over classes.
 
-    The AUROC of a class is the probability that a row of this class has a higher score for it than
-    a row of another class. The confidence interval is DeLong's, on the log-odds.
+    The AUROC of a class is the probability that a random row of this class has a higher predicted
+    probability of the class than a random row of another class. The confidence interval uses
+    DeLong's variance and is computed on the log-odds scale.
 
     Examples
     --------
@@ -123,7 +130,7 @@ class Auroc:
             wins = win_shares(np.ascontiguousarray(probs[:, j]), positive)
             areas.append(wins[positive].mean())
             group_size = np.where(positive, counts[j], view.n - counts[j])
-            # The error of a group of one row is unknown; it counts as 0.
+            # If a group has only one row, its sampling error is unknown and is treated as 0.
             errors += (wins - areas[-1]) / np.sqrt(group_size * np.maximum(group_size - 1, 1))
         interval = _log_odds_interval(
             float(np.mean(areas)), math.sqrt(errors @ errors) / len(areas)
@@ -132,7 +139,10 @@ class Auroc:
 
 
 def win_shares(scores: Floats, positive: Bools) -> Floats:
-    """Return the share of the other group that each row is ranked correctly against; ties count ½.
+    """Return the share of the opposite group against which each row is ranked correctly.
+
+    The two groups are the positive and the negative rows. A positive row is ranked correctly
+    against a negative one if its score is higher. A tie counts ½.
 
     >>> win_shares(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     array([1.  , 0.75, 0.75, 1.  ])
@@ -142,7 +152,7 @@ def win_shares(scores: Floats, positive: Bools) -> Floats:
     sorted_positive = positive[order]
     wins = np.empty(len(scores))
     for group in (sorted_positive, ~sorted_positive):
-        # Looking up sorted values is ten times faster than looking up unsorted ones.
+        # np.searchsorted is ten times faster on sorted values than on unsorted ones.
         own, others = sorted_scores[group], sorted_scores[~group]
         below = sum(np.searchsorted(others, own, side=end) for end in ("left", "right"))
         wins[order[group]] = below / (2 * len(others))
@@ -151,7 +161,7 @@ def win_shares(scores: Floats, positive: Bools) -> Floats:
 
 
 def _log_odds_interval(share: float, deviation: float) -> tuple[float, float]:
-    """Return the normal interval of the log-odds of `share`, transformed back into [0, 1]."""
+    """Return a normal interval for the log-odds of `share`, transformed back to the 0 … 1 scale."""
     if not deviation or not 0 < share < 1:
         return share, share
     factor = math.exp(min(Z95 * deviation / (share * (1 - share)), 500.0))
@@ -160,9 +170,9 @@ def _log_odds_interval(share: float, deviation: float) -> tuple[float, float]:
 
 
 def _bootstrap_class_mean(view: ModelView, name: str, ratio: Ratio) -> Score:
-    """Return the mean over classes of a ratio, with a bootstrap interval.
+    """Return the mean of a ratio over classes, with a bootstrap interval.
 
-    The bootstrap resamples the counts of pairs of label and prediction.
+    The bootstrap resamples the number of rows for each pair of label and prediction.
     """
     labels = view.labels.astype(np.int64)
     k = view.outputs.k
@@ -180,7 +190,7 @@ def _bootstrap_class_mean(view: ModelView, name: str, ratio: Ratio) -> Score:
 
 
 def _class_ratios(counts: Ints, pairs: Ints, k: int, ratio: Ratio) -> Floats:
-    """Return the ratio per replicate and class, of shape (n, k); NaN for classes without rows."""
+    """Return the ratio of each replicate and class, (n, k); it is NaN for classes without rows."""
     labels, predictions = np.divmod(pairs, k)
     hits = _sum_by_class(counts * (labels == predictions), labels, k)
     predicted = _sum_by_class(counts, predictions, k)
@@ -190,7 +200,11 @@ def _class_ratios(counts: Ints, pairs: Ints, k: int, ratio: Ratio) -> Floats:
 
 
 def _sum_by_class(counts: Ints, classes: Ints, k: int) -> Ints:
-    """Sum the counts of pairs by class, to shape (n, k)."""
+    """Return the sum of the counts for each class, (n, k).
+
+    `counts` has one column per pair of label and prediction, and `classes` has the class of each
+    column.
+    """
     order = np.argsort(classes, kind="stable")
     present, starts = np.unique(classes[order], return_index=True)
     totals = np.zeros((len(counts), k), dtype=np.int64)
@@ -201,7 +215,7 @@ def _sum_by_class(counts: Ints, classes: Ints, k: int) -> Ints:
 def _class_mean_score(
     view: ModelView, values: Floats, present: Bools, *, interval: tuple[float, float]
 ) -> Score:
-    """Return the mean of the values of the present classes, and each value by class name."""
+    """Return a score with the mean of the classes' values, and with the value of each class."""
     k = len(present)
     names = view.outputs.class_names or tuple(map(str, range(k)))
     n_absent = k - len(values)

@@ -1,4 +1,4 @@
-"""Registry of metrics: the list of members, `available()` and `get()`."""
+"""Registry of metrics: the built-in metrics, `available()` and `get()`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MEMBERS: tuple[Metric, ...] = (
 
 
 def available() -> tuple[Metric, ...]:
-    """Return all metrics: those of this package, then those of installed packages.
+    """Return all metrics, including those that other installed packages register.
 
     Returns
     -------
     tuple of Metric
-        One instance of each metric with its default settings.
+        One instance of each metric with its default settings; built-in metrics come first.
 
     Raises
     ------
@@ -65,7 +65,8 @@ def get(name: str) -> Metric:
     Parameters
     ----------
     name : str
-        Name; case is ignored, and hyphens and spaces count as underscores.
+        Name of the metric. Upper and lower case are not distinguished, and hyphens and spaces are
+        equivalent to underscores.
 
     Returns
     -------
