@@ -1,8 +1,8 @@
 """Command line of oodometer, with one module per command.
 
-The exit code is 0 on success, 1 if the headline is below --fail-below or if some models or
-evaluations failed, 2 if the command line or the input is invalid, 130 if Ctrl-C was pressed, and
-141 if the reader of the output closed the pipe.
+Exit codes: 0 on success, 1 if the headline is below --fail-below or if some models or evaluations
+failed, 2 if the command line or the input is invalid, 130 if Ctrl-C was pressed, and 141 if the
+reader of the output closed the pipe.
 """
 
 from __future__ import annotations
