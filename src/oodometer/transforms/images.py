@@ -1,7 +1,7 @@
 """Transforms of images: translation, erasing, cropping, rotation, shear and color operations.
 
-Sizes are fractions of the image's size, so that a magnitude has the same meaning at 8 × 8 and at
-224 × 224 pixels.
+They follow Ng et al., 2022. Sizes are fractions of the image's size, so that a magnitude has the
+same meaning at 8 × 8 and at 224 × 224 pixels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""RandAugment: one or several random operations, each drawn from fourteen (Cubuk et al., 2020).
-
-The paper is Cubuk et al., "RandAugment: Practical Automated Data Augmentation with a Reduced Search
-Space", CVPRW 2020.
-"""
+"""RandAugment: random operations, each drawn from fourteen (Cubuk et al., CVPRW 2020)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def pixelate(images: Images, share: float) -> Images:
 
 
 def _block_indices(size: int, n_blocks: int) -> Ints:
-    """Return the index of the block that contains each pixel's centre."""
+    """Return the index of the block that contains each pixel's center."""
     return (2 * np.arange(size) + 1) * n_blocks // (2 * size)
 
 

@@ -1,7 +1,7 @@
-"""Round-trip translation by the rule-based system Apertium (Forcada et al., 2011).
+"""Round-trip translation by the rule-based system Apertium.
 
-Apertium and one of its language pairs must be installed. No network connection and no downloaded
-weights are needed.
+See Forcada et al., Machine Translation 2011. Apertium and one of its language pairs must be
+installed. No network connection and no downloaded weights are needed.
 """
 
 from __future__ import annotations
