@@ -175,7 +175,7 @@ def test_least_invariant_examples_come_first_ties_in_order(measure: str, tmp_pat
 def test_gallery_describes_itself_and_returns_the_count(tmp_path: Path) -> None:
     run = gallery_run(images(60, 4, 4), seed=5)
     text = plain(run.page(tmp_path / "gallery", count=7))
-    assert "The 7 of 60 examples on which the model is least invariant, by PA-Nudge." in text
+    assert "shows the 7 of 60 examples on which the model is least invariant, by PA-Nudge." in text
     assert "transform nudge with magnitude 2 and seed 5." in text
     assert run.write(tmp_path / "two", count=2) == 2
     assert run.write(tmp_path / "all", count=100) == 60

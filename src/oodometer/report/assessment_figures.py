@@ -61,7 +61,7 @@ def estimate_in_percent(estimate: Estimate) -> tuple[float, float, float]:
 
 
 def accuracy_chart(points: list[IntervalPoint], source_accuracy: float) -> charts.ChartSpec:
-    """Return a chart of accuracies with intervals, in percent, and of the source accuracy."""
+    """Return a chart of accuracies in percent with intervals, and a line at the source accuracy."""
     source = round(100 * source_accuracy, 2)
     ends = [end for point in points for end in (point.low, point.high) if end is not None]
     return charts.interval_chart(

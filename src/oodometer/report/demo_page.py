@@ -161,9 +161,10 @@ def method_records(
 
 
 def rank_records(records: Sequence[MethodRecord]) -> list[MethodRecord]:
-    """Return the methods with the largest number of shifts, lowest mean absolute error first.
+    """Return the methods with the largest number of estimates, lowest mean absolute error first.
 
-    Methods with fewer shifts are left out: the shifts that they lack may be the difficult ones.
+    A method with fewer estimates than another is left out, because the shifts without an estimate
+    may be the difficult ones.
     """
     most = max(len(record.deviations) for record in records)
     complete = [record for record in records if len(record.deviations) == most]

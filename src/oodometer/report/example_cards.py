@@ -73,7 +73,10 @@ class CardGroup:
 def build_card_groups(
     result: ModelInvariance, sampler: NeighborhoodSampler, measure: str, *, count: int = N_EXAMPLES
 ) -> list[CardGroup]:
-    """Return the least and the most invariant examples; one group if all have the same value."""
+    """Return a group of the least and a group of the most invariant examples.
+
+    If all examples have the same value, there is only one group.
+    """
     values = result.by_example(measure)
     order = _shuffled_unique_rows(result, sampler)
     if len(np.unique(values[order])) == 1:

@@ -1,4 +1,4 @@
-"""Write a gallery: a folder with a page that shows the examples models are least invariant on."""
+"""Write a gallery: a folder with a page of the examples on which models are least invariant."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def check_gallery_folder(folder: str | Path) -> None:
 
 
 def write_gallery_files(folder: str | Path, files: Mapping[str, bytes]) -> None:
-    """Replace an earlier gallery in the folder by the given files.
+    """Write the files of a gallery to a folder, and delete an earlier gallery in it.
 
     All files are written to a temporary folder and then moved into place in the given order. Files
     of the earlier gallery that are no longer needed are deleted. If writing fails, a folder that

@@ -12,8 +12,8 @@ from oodometer.core.optional_imports import opencv
 
 ImageArray = npt.NDArray[np.uint8]
 
-# The longer side of a small image is enlarged to about the first length, that of a large image is
-# reduced to the second.
+# A small image is enlarged until its longer side has about the first number of pixels. A large
+# image is reduced until its longer side has the second number of pixels.
 ENLARGED_SIDE_PIXELS = 128
 MAX_SIDE_PIXELS = 160
 # Longer side of an image inside an HTML page, which may contain hundreds of images.

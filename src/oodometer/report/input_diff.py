@@ -93,7 +93,7 @@ def diff_words(old: str, new: str) -> tuple[DiffPiece, ...]:
 
 
 def _diff_word_lists(before: list[str], after: list[str]) -> list[DiffPiece]:
-    """Return runs of words that are unchanged, gone or new; changed white space is no change."""
+    """Return runs of words that are unchanged, gone or new; ignore differences in white space."""
     old = [word.strip() for word in before]
     new = [word.strip() for word in after]
     pieces = []

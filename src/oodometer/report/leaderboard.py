@@ -81,7 +81,7 @@ def leaderboard_from_neighborhoods(
 
 
 def main_measure(neighborhoods: InvarianceResult) -> str:
-    """Return "ni" if every model classified all draws, else "pa", which does not require it."""
+    """Return "ni" if every model classified all draws, else "pa", which allows for missing draws."""
     return "ni" if all(result.complete for result in neighborhoods) else "pa"
 
 
@@ -159,7 +159,7 @@ def leaderboard_summary(rows: Sequence[LeaderboardRow], measure: str) -> str:
 
 
 def best_known_summary(rows: Sequence[LeaderboardRow]) -> str:
-    """Name the best model of known accuracy, and the accuracy of the first model if it differs.
+    """Name the model with the highest known accuracy; if it is not the first, compare them.
 
     >>> a, b = LeaderboardRow("a", 0.9, 0.8, 1.0, known_accuracy=0.5), LeaderboardRow("b", 0.8, 0.7, 0.9, known_accuracy=0.75)
     >>> best_known_summary([a, b])

@@ -37,7 +37,7 @@ class MemberDecision:
 
 @dataclass(frozen=True)
 class NeighborhoodMember:
-    """Distinct input of a neighborhood, its number of copies, and the class by each model."""
+    """Distinct input of a neighborhood, its number of copies, and the class each model predicts."""
 
     name: str
     n_copies: int
@@ -46,7 +46,7 @@ class NeighborhoodMember:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborhoodExample:
-    """Example with the value of a measure for each model, and its distinct neighborhood members."""
+    """Example with the distinct members of its neighborhood, and a measure's value per model."""
 
     position: int
     values: tuple[float, ...]

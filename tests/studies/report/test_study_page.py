@@ -136,7 +136,7 @@ def test_page_of_many_measures_and_rows_stays_small() -> None:
     words = without_charts(page)
     assert "24 of 100 measures are shown" in words
     assert "60 of them drawn" in words
-    assert "The 6 of 10 architectures with the most evaluations" in words
+    assert "the 6 of 10 architectures with the most evaluations" in words
 
 
 def test_chart_data_do_not_grow_with_the_table() -> None:
@@ -174,7 +174,9 @@ def test_measures_with_target_labels_are_never_best() -> None:
     assert "A line fitted on near predicts accuracy best" in words
     assert "opposite sign" not in words
     assert "Selecting the model with the highest near loses" in words
-    assert "which determine accuracy itself: nll, ece . They are shown for comparison" in words
+    assert (
+        "from which the accuracy itself is known: nll, ece . They are shown for comparison" in words
+    )
     best = re.findall(r"<tr><th scope=\"row\"><bdi>([^<]*)</bdi>(?:(?!</tr>).)*★", page)
     assert set(best) == {"near"}
 

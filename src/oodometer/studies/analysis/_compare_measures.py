@@ -32,9 +32,8 @@ STATISTIC_LABELS = {
     "arch_tau": "Arch τ",
     "cross_domain_tau": "Cross-domain τ",
 }
-# Each of these statistics divides the rows into coarser groups than the statistic named in its
-# value. If both have the same number of groups, the two statistics are equal; the text is the
-# reason.
+# Maps a statistic to another statistic with smaller groups, and to the reason why the two are equal
+# if both have the same number of groups.
 FINER_STATISTICS = {
     "micro_tau": ("macro_tau", "one training set per test domain"),
     "arch_tau": ("micro_tau", "one architecture per test domain"),
@@ -192,7 +191,7 @@ def _summarize_groups(
 def _architecture_groups(
     table: EvaluationTable, scores: GroupedScores
 ) -> Iterator[tuple[int | None, Bools]]:
-    """Yield a mask of all groups and, for several architectures, a mask of each one's groups."""
+    """Yield a mask of all groups, then a mask per architecture if there are several."""
     yield None, np.ones(len(scores.groups), dtype=np.bool_)
     codes = scores.groups.keys.get("architecture")
     if codes is not None and len(table.architectures) > 1:

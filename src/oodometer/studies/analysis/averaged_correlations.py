@@ -64,11 +64,11 @@ class AveragedCorrelationMatrix:
     models: Ints
 
     def score(self, first: str, second: str) -> dict[str, Any]:
-        """Return one cell with its counts."""
+        """Return the averaged coefficient of two variables, with its deviation and counts."""
         return self._cell(metric_index(self.first, first), metric_index(self.second, second))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return all cells, row by row."""
+        """Return all averaged coefficients, row by row."""
         return [self._cell(i, j) for i in range(len(self.first)) for j in range(len(self.second))]
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def variable_names(metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def residuals(x: Floats, y: Floats) -> Floats:
-    """Return the residuals of y after a least-squares line in x.
+    """Return the residuals of y from the least-squares line of y on x.
 
     The residual is NaN where x or y is NaN. All residuals are NaN if the fit is perfect or there
     are too few points.

@@ -27,7 +27,7 @@ MAX_LINE_POINTS = 2000
 
 @dataclass(frozen=True)
 class AccuracyPoint:
-    """True and estimated accuracy on one target; means over `n` evaluations."""
+    """True and estimated accuracy on one target, both averaged over `n` evaluations."""
 
     architecture: str
     trained_on: str

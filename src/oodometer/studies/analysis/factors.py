@@ -249,7 +249,7 @@ def orthomax(loadings: Floats, gamma: float) -> Floats:
 
 
 def _best_angle(x: Floats, y: Floats, gamma: float) -> float:
-    """Return the angle that maximizes the criterion in the plane of two factors; 0 if none does."""
+    """Return the angle of rotation that maximizes the criterion; 0 if no angle increases it."""
     u = x * x - y * y
     v = 2 * x * y
     sine = 2 * (u @ v) - gamma * 2 * u.sum() * v.sum() / len(x)

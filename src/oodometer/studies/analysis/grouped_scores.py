@@ -55,7 +55,7 @@ class MeanStd:
         return cls(*_mean_and_sd(values, ddof=1), len(values), dict(reasons))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields but the rule, for JSON."""
+        """Return all fields except `rule`, for JSON."""
         return {
             "mean": self.mean,
             "sd": self.sd,
@@ -65,7 +65,7 @@ class MeanStd:
 
 
 def _mean_and_sd(values: Floats, *, ddof: int) -> tuple[float | None, float | None]:
-    """Return the mean, None without values, and the standard deviation, None for fewer than two."""
+    """Return mean and standard deviation; None if there are too few values for one of them."""
     if len(values) < 2:
         return (float(values[0]) if len(values) else None), None
     # The standard deviation of equal values is exactly 0, but their computed mean may differ from

@@ -1,4 +1,4 @@
-"""Accuracy predicted from a measure by a line: R2 and MAE (Ng et al. 2023, §4.3).
+"""R2 and MAE of accuracies that a line predicts from a measure (Ng et al. 2023, §4.3).
 
 A group consists of the models of architecture A that were trained on the domains i and are tested
 on the domain o. For each group, the line a·μ + b, with μ the value of the measure, is fitted by
@@ -130,7 +130,7 @@ class CenteredPairs(NamedTuple):
 
 
 def _center(x: Floats, y: Floats) -> CenteredPairs:
-    """Center x and y, and divide x by its largest deviation; this unit is 0 if x is constant."""
+    """Center x and y, and divide x by its largest deviation, `unit`, which is 0 if x is constant."""
     known = ~np.isnan(x)
     n = known.sum(axis=1)
     share = 1.0 / np.maximum(n, 1)[:, None]

@@ -53,7 +53,7 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class SelectionRegret:
-    """Choices by one criterion on all test domains."""
+    """Models selected by one criterion on all test domains, with their regrets."""
 
     criterion: str
     choices: tuple[ModelChoice, ...]

@@ -26,8 +26,8 @@ from oodometer.studies.analysis.correlation_matrix import (
 from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_measures
 from oodometer.studies.analysis.grouped_scores import MeanStd
 
-# Ranks are multiples of 1/2. A correlation smaller than this is therefore a rounding error of 0 and
-# has no sign.
+# Ranks are multiples of 1/2, so a correlation that is not 0 cannot be this small. A smaller value is
+# a rounding error and has no sign.
 ZERO_TOLERANCE = 1e-12
 
 

@@ -113,7 +113,9 @@ def build_scatter_section(comparison: MeasureComparison) -> ScatterSection:
 
 
 def select_largest_groups(sizes: Ints, max_groups: int, min_size: int) -> Ints:
-    """Return the indices of the largest groups; of equally large ones, some at equal steps.
+    """Return the indices of the `max_groups` largest groups with at least `min_size` models.
+
+    If too many groups of the same size remain for the last places, groups at equal steps are chosen.
 
     >>> select_largest_groups(np.array([5, 9, 5, 5, 1]), 3, 2).tolist()
     [0, 1, 3]

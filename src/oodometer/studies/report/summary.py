@@ -20,7 +20,7 @@ from oodometer.studies.report.tables import (
     sort_statistic,
 )
 
-# A difference between two means of fewer standard errors is called undecided.
+# If two means differ by fewer standard errors than this, the comparison is called undecided.
 MIN_STANDARD_ERRORS = 2.0
 # Maximum number of equally good measures that a sentence names.
 MAX_NAMED_MEASURES = 3

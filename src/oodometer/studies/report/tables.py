@@ -89,7 +89,7 @@ def label_free_measures(names: Iterable[str]) -> list[str]:
 def eligible_summaries(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> dict[str, MeanStd]:
-    """Return the summaries of measures without target labels that have values in enough groups."""
+    """Return summaries of measures that need no target labels and have values in enough groups."""
     summaries = defined_summaries(comparison, statistic, architecture)
     label_free = label_free_measures(comparison.table.measures)
     most = max((summary.groups for summary in summaries.values()), default=0)
@@ -135,7 +135,7 @@ def most_informative_measures(
 def best_measures(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> list[str]:
-    """Return the best of the eligible measures, several on ties; none if all are equal."""
+    """Return the best eligible measure, or several if they tie; an empty list if all are equal."""
     summaries = eligible_summaries(comparison, statistic, architecture)
     means = {name: _oriented_mean(summaries, name, statistic) for name in summaries}
     if len(set(means.values())) < 2:
@@ -144,7 +144,7 @@ def best_measures(
 
 
 def study_tables(comparison: MeasureComparison) -> tuple[StudyTable, ...]:
-    """Return a table for all architectures together, then one per frequent architecture."""
+    """Return a table for all architectures, then one for each of the most frequent ones."""
     architectures = comparison.table.architectures
     tables = [study_table(comparison, rank_measures(comparison))]
     if len(architectures) > 1:

@@ -191,7 +191,7 @@ class EvaluationOutcome:
 
 @dataclass(frozen=True)
 class PredictionReference:
-    """Names of the arrays of stored predictions, from which workers read them.
+    """Stored predictions, given by the names of their arrays, which workers can read.
 
     Parameters
     ----------

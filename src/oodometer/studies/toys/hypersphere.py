@@ -100,7 +100,7 @@ class HypersphereToy:
                 raise out_of_range(setting.name, value, above=0)
 
     def sample_centre(self, distance: float, rng: np.random.Generator) -> Floats:
-        """Return a random point of the sphere; `distance` from the pole is along the sphere."""
+        """Return a random point of the sphere at a distance from the pole, along the surface."""
         side = rng.normal(size=self.dimension)
         side[0] = 0.0
         centre = math.sin(distance) * side / np.linalg.norm(side)
