@@ -3,9 +3,9 @@
 Vedantam et al., NeurIPS 2021, §7.2, Algorithms 1 and 3.
 
 The same number of rows is used from the source and from the target. Source and target are each
-split into a training half and a test half, which depends on the content of the rows. Features are
+split into a training half and a test half by the content of their rows. Features are
 standardized by the mean and standard deviation of the training half. Columns that are constant in
-the training half become 0 there.
+the training half become 0 in both halves.
 """
 
 from __future__ import annotations

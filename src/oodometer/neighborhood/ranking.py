@@ -61,9 +61,9 @@ class Ranking:
     """Models from best to worst by one measure on one dataset.
 
     The probability that a model beats the next one is the share of bootstrap replicates in which
-    its value is higher. Each replicate resamples the same examples for all models. The probability
-    reflects the sampling error of the measure, but not how well the measure predicts accuracy.
-    Iterating over a ranking yields the `RankedModel` entries.
+    its value is higher; ties count as half. Each replicate resamples the same examples for all
+    models. The probability reflects the sampling error of the measure, but not how well the measure
+    predicts accuracy. Iterating over a ranking yields the `RankedModel` entries.
 
     Parameters
     ----------
