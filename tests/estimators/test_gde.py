@@ -1,4 +1,4 @@
-"""Generalized disagreement equality against counted agreements."""
+"""Generalization disagreement equality against counted agreements."""
 
 from __future__ import annotations
 
