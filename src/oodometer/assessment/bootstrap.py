@@ -1,4 +1,4 @@
-"""Run estimators for a given source, and compute bootstrap confidence intervals."""
+"""Bootstrap confidence intervals of estimators: run each estimator on a target and resample it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pass over target files that computes sums for estimators and draws a sample of the rows.
+"""One pass over a batch or a file of the target: partial sums of the estimators and a row sample.
 
 Each partition of the files gives a partial result. Partial results can be merged, so any worker can
 read any partition. A softmax kernel validates the scores and computes the confidence, the class and

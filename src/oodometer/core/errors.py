@@ -1,4 +1,4 @@
-"""Exceptions, and functions that build errors with common messages.
+"""Exception classes of the package, and constructors of errors with common messages.
 
 OodometerError
 ├── InputError      invalid input (also a ValueError)

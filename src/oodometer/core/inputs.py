@@ -1,4 +1,4 @@
-"""Batches of inputs: images, texts, pairs of texts, vectors or table rows.
+"""Kinds of inputs (images, texts, pairs of texts, vectors, table rows) and hashes of their rows.
 
 A batch has no class of its own. Its kind is determined by its Python type:
 

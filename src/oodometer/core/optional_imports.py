@@ -1,4 +1,4 @@
-"""Imports of optional packages."""
+"""Import an optional package, or raise an error that names the extra to install."""
 
 from __future__ import annotations
 

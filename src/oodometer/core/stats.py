@@ -1,4 +1,4 @@
-"""Statistics that several packages use: bootstrap, intervals, comparisons of samples, line fits."""
+"""Shared statistics: bootstrap, confidence intervals, distances between samples, line fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of `as_dataset`, and the rows that a reader returns, with invalid rows marked."""
+"""Options of `as_dataset`, and the raw rows that its readers return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ATC with one threshold per predicted class (after Garg et al., ICLR 2022).
+"""Average thresholded confidence (ATC) per predicted class (after Garg et al., ICLR 2022).
 
 A class for which the model is overconfident gets a higher threshold than other classes.
 """

@@ -1,4 +1,4 @@
-"""ATC with a limit on the distance to the source: rows with distant features count as errors."""
+"""ATC (Garg et al., ICLR 2022) that counts rows with features far from the source as errors."""
 
 from __future__ import annotations
 

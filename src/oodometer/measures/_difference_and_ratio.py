@@ -1,4 +1,4 @@
-"""Comparison of a mean on the target with the mean on the source, for Jacobian and Mixup.
+"""Difference and ratio of a mean on target and source: the four forms of Jacobian and Mixup.
 
 With T the mean on the target and S the mean on the source, the forms of a measure are T, T − S,
 T / S and log T − log S (Vedantam et al., NeurIPS 2021, §7.3).

@@ -1,4 +1,4 @@
-"""Heads for the divergences: classifiers on features, named "linear" and "larger".
+"""Classifiers on features for the H- and HΔH-divergences: a linear one and a perceptron.
 
 Vedantam et al., NeurIPS 2021, §7.2.
 

@@ -1,4 +1,4 @@
-"""Divergences that are averaged over source domains or added to the source error.
+"""Divergences averaged over source domains, and divergences plus the source error.
 
 Vedantam et al., NeurIPS 2021, §6, §7.2.
 """

@@ -1,4 +1,4 @@
-"""Parallel computation of measures by the workers of a runner.
+"""Compute measures in worker processes or on a cluster instead of in this process.
 
 First, workers compute the outputs and features of all rows in blocks, and the parent process
 concatenates the blocks. Then workers compute the measures. A task is a group of measures that use

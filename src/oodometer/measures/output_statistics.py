@@ -1,4 +1,4 @@
-"""Statistics of all target outputs that describe how confident and how diverse they are.
+"""Measures of target outputs alone: nuclear norm, mutual information, MDE, MaNo and others.
 
 No statistic is an accuracy. A statistic can rank several models on one target, or several targets
 of one model. A line fitted to known accuracies can convert a statistic into an accuracy.

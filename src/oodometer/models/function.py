@@ -1,4 +1,4 @@
-"""Python functions as models, passed as an object or as a string `package.module:function`."""
+"""Adapter of Python functions, passed as objects or as `package.module:function`."""
 
 from __future__ import annotations
 

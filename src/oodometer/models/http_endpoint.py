@@ -1,4 +1,4 @@
-"""Classifiers behind an HTTP endpoint that receives and returns JSON.
+"""Adapter of classifiers behind an HTTP endpoint that receives and returns JSON.
 
 Request (POST):  {"inputs": [row, row, …]}
 Response:        {"probs": [[…], …]}, {"logits": [[…], …]} or {"classes": […]}

@@ -1,4 +1,4 @@
-"""Text and image classifiers in local Hugging Face folders."""
+"""Adapter of text and image classifiers in local Hugging Face folders."""
 
 from __future__ import annotations
 

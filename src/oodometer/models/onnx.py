@@ -1,4 +1,4 @@
-"""ONNX models, run by onnxruntime on the CPU."""
+"""Adapter of ONNX files, run by onnxruntime on the CPU."""
 
 from __future__ import annotations
 

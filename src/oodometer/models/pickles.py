@@ -1,4 +1,4 @@
-"""Model files that can run code when they are opened. They are loaded only if the user agrees."""
+"""Load model files that can run code (pickle, joblib), only if the user declares them trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn classifiers, and pipelines that end in one."""
+"""Adapter of fitted scikit-learn classifiers and of pipelines that end in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Torch networks as models; a copy of the network is run in evaluation mode."""
+"""Adapter of torch networks; a copy of the network is run in evaluation mode."""
 
 from __future__ import annotations
 

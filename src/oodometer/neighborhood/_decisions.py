@@ -1,4 +1,4 @@
-"""Classify the inputs of neighborhoods in batches, in this process or in workers.
+"""Predicted classes (decisions) of models on the transformed inputs of each neighborhood.
 
 The members of a neighborhood are an example (member 0) and transformed copies of it, called draws.
 """

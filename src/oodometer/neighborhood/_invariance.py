@@ -1,4 +1,4 @@
-"""Neighborhood invariance: stability of a model's decisions when its inputs are transformed.
+"""invariance(): measure how stable the decisions of models are when inputs are transformed.
 
 The method is from Ng, Hulkund, Cho & Ghassemi, "Predicting Out-of-Domain Generalization with
 Neighborhood Invariance", TMLR 2023; a preprint of 2022 calls it local manifold smoothness. Inputs

@@ -1,4 +1,4 @@
-"""Rank models on unlabelled data, with a paired bootstrap for the uncertainty of the ranks."""
+"""rank(): rank models by neighborhood invariance, with bootstrap uncertainty of the order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check whether transforms preserve the class of an input (Ng et al., TMLR 2023, section 5.4)."""
+"""suggest_transforms(): test which transforms preserve the class (Ng et al., TMLR 2023, §5.4)."""
 
 from __future__ import annotations
 

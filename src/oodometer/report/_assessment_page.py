@@ -1,4 +1,4 @@
-"""HTML page of an assessment."""
+"""HTML page of an assessment: fill the template with its texts, tables and charts."""
 
 from __future__ import annotations
 

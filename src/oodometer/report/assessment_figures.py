@@ -1,4 +1,4 @@
-"""Figures of an assessment.
+"""Charts on the HTML page of an assessment: estimates, confidence, calibration, classes, segments.
 
 They show the estimates of all methods, the confidences, the reliability on the source, and the
 predicted classes.

@@ -1,4 +1,4 @@
-"""Run a study: first compute all predictions, then all values that depend on them."""
+"""run(): run a study; first compute all predictions, then all values that depend on them."""
 
 from __future__ import annotations
 

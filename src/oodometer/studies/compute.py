@@ -1,4 +1,4 @@
-"""Compute accuracy, metrics, estimates and measures from stored predictions and models."""
+"""Compute accuracy, metrics, estimates and measures of one model on one test domain."""
 
 from __future__ import annotations
 

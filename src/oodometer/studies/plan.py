@@ -1,4 +1,4 @@
-"""Plan of a study: list its evaluations, find the values that are not stored yet, make tasks.
+"""Plan of a study: list its evaluations, find those that are not stored yet, make tasks.
 
 An evaluation is one model on one test domain.
 """

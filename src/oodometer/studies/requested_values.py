@@ -1,4 +1,4 @@
-"""Values that a study computes for each model on each test domain.
+"""Requested values: the estimators, measures, metrics and invariances that a study computes.
 
 A request contains all settings that its values depend on. The settings are part of the key under
 which a value is stored.

@@ -1,4 +1,4 @@
-"""Study specs: TOML files that list models, test domains and the values to compute.
+"""TOML specification of a study: models, test domains and the values to compute.
 
 name = "digits"
 about = "a sentence"                    # optional

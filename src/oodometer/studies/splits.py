@@ -1,4 +1,4 @@
-"""Source rows and test rows of a model; no test row has the same content as a source row.
+"""Select the source rows and test rows of each model, without test rows that repeat source rows.
 
 The test split of each domain is divided into two halves by a hash of each row's content. The source
 of a model consists of the first halves of its training domains. The model is tested on all test

@@ -1,4 +1,4 @@
-"""Models of a study: models from pools, and models that the user provides."""
+"""List and open the models of a study: models trained in pools, and models of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution of a task in a worker: predict with several models, or compute values for them.
+"""Work of a worker process in a study: predict with models, or compute measures and metrics.
 
 If one model or one value fails, the failure is recorded, and the other models and values of the
 task are still computed.

@@ -1,4 +1,4 @@
-"""Meters: functions that measure how strongly a transform changed its inputs.
+"""Measure how strongly a transform changed its inputs, for the conformance check of transforms.
 
 The strength is in the unit of the transform's magnitude, for example in degrees for a rotation.
 """

@@ -1,4 +1,4 @@
-"""RandAugment: random operations, each drawn from fourteen (Cubuk et al., CVPRW 2020)."""
+"""RandAugment: random image operations, each chosen from fourteen (Cubuk et al., CVPRW 2020)."""
 
 from __future__ import annotations
 

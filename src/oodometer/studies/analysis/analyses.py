@@ -1,4 +1,4 @@
-"""Run the analyses of a table of evaluations by name, and format their results as tables."""
+"""Registry of the analyses of `oodometer study --analysis`: run one by name, format its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a statistic per measure and group of rows, and their mean and standard deviation."""
+"""A statistic computed in each group of rows, with mean and standard deviation over the groups."""
 
 from __future__ import annotations
 

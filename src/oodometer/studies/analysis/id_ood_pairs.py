@@ -1,4 +1,4 @@
-"""Pairs of a training set and an OOD domain, with the values of the models (Wenzel et al., 2022).
+"""Build pairs of ID and OOD domains with the accuracies of all models (Wenzel et al., 2022).
 
 A pair is a training set and a domain outside it. For a pair, a domain has one of four roles:
 

@@ -1,4 +1,4 @@
-"""ID against OOD accuracy per pair of domains, and task difficulty (Wenzel et al., NeurIPS 2022).
+"""OOD against ID accuracy for each pair of domains, and task difficulty (Wenzel et al., 2022).
 
 See appendices D and E of the paper. The scatter plot of a pair has one point per model. The
 normalized gap is (acc_ID − acc_OOD) / acc_ID, computed from the mean accuracies over models. The

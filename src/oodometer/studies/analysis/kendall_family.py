@@ -1,4 +1,4 @@
-"""Five statistics that average Kendall's τ of a measure with accuracy over groups (Ng et al.).
+"""Kendall's τ of measure and accuracy averaged over groups: ID, Macro, Micro, Arch, Cross-domain τ.
 
 "Predicting Out-of-Domain Generalization with Neighborhood Invariance", 2023, §4.3 and B.2.
 

@@ -1,4 +1,4 @@
-"""Interface of the readers of domain files, and helpers to find files and select rows."""
+"""Protocol of the readers of domain files, and functions to find files and select rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Domain groups: named datasets with the same kind of inputs and the same classes.
+"""DomainGroup: domains with the same kind of inputs and the same classes; built-in groups.
 
 Each dataset of a group is called a domain and has a training split and a test split. Built-in
 groups are declared in `groups.toml`, and their files are looked up in $OODOMETER_DATA. Users can

@@ -1,4 +1,4 @@
-"""Registry of the file readers, keyed by the names used in the declaration of a domain group."""
+"""Registry of the readers of domain files (npz, table, idx, cifar, folder, …) by name."""
 
 from __future__ import annotations
 

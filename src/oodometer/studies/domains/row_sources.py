@@ -1,4 +1,4 @@
-"""Where the rows of a domain come from: files, or another domain whose rows are changed."""
+"""Data locations of a domain: its files, or another domain that it is derived from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations of domain groups: TOML tables that list the domains of a group and their files.
+"""TOML specification of a domain group: its domains, their files and classes.
 
 [groups.sites]
 classes = ["cat", "dog"]        # or classes_of = "north": use the folder names of this domain

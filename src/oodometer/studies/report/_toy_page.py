@@ -1,4 +1,4 @@
-"""HTML page of the hypersphere toy: rank correlation by distance (Ng et al. 2023, §5.1)."""
+"""HTML page of the hypersphere toy: Kendall's τ of NI and ATC by distance (Ng et al., 2023)."""
 
 from __future__ import annotations
 

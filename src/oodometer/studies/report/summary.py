@@ -1,4 +1,4 @@
-"""Sentences of a study page, which state what was compared, which measure is best, and more."""
+"""Sentences at the top of a study page: what was compared, which measure is best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train many small perceptrons with one hidden layer at the same time.
+"""Train many small perceptrons at the same time, for the hypersphere toy.
 
 The weights of all models are stacked along the first axis, and torch.func computes the losses of
 all models at once. Adam updates each weight separately, so every model is trained as if it were

@@ -1,4 +1,4 @@
-"""Training of one network.
+"""Train one network: epochs, learning-rate schedule, and the training loss at which to stop.
 
 On the same machine, training the same configuration again gives exactly the same weights. Adam uses
 β = (0.9, 0.98) and ε = 1e-6 for texts, which is common for text models, and torch's defaults for

@@ -1,4 +1,4 @@
-"""Build networks, and set the threads and random state of torch for building and training."""
+"""Build the network of a training configuration, with seeded weights and thread settings."""
 
 from __future__ import annotations
 

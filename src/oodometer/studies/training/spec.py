@@ -1,4 +1,4 @@
-"""Pool specs: TOML files that describe the models of a pool by a grid or a random search.
+"""TOML specification of a pool: models described by a grid or a random search.
 
 name = "digits"
 about = "a sentence"                    # optional

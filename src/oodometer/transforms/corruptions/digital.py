@@ -1,4 +1,4 @@
-"""Contrast, pixelation, JPEG and elastic corruptions (after Hendrycks & Dietterich, ICLR 2019).
+"""Digital corruptions: contrast, pixelation, JPEG, elastic (after Hendrycks & Dietterich, 2019).
 
 Sizes are fractions of the shorter side.
 """

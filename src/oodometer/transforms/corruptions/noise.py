@@ -1,4 +1,4 @@
-"""Gaussian, shot, impulse and speckle noise (after Hendrycks & Dietterich, ICLR 2019).
+"""Noise corruptions: Gaussian, shot, impulse and speckle (after Hendrycks & Dietterich, 2019).
 
 `smooth_noise` is used for clouds and displacements. Images are uint8 arrays of shape
 (n, height, width) or (n, height, width, 3). The noise of a row comes from the row's own random

@@ -1,4 +1,4 @@
-"""Common corruptions of images at five severities (Hendrycks & Dietterich, ICLR 2019).
+"""Registry of the image corruptions and their severities, by name and by group.
 
 The corruptions are implemented from the paper's description, so error rates differ from those on
 the published corrupted datasets. Sizes are fractions of the image's shorter side, so that a

@@ -1,4 +1,4 @@
-"""Brightness, fog, frost and snow (after Hendrycks & Dietterich, ICLR 2019).
+"""Weather corruptions: brightness, fog, frost and snow (after Hendrycks & Dietterich, ICLR 2019).
 
 Clouds, ice and flakes are generated from smooth noise, not from photographs, so they look less
 natural than photographs. Their sizes are fractions of the shorter side.

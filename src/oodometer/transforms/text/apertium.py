@@ -1,4 +1,4 @@
-"""Round-trip translation by the rule-based system Apertium.
+"""Back-translation by the rule-based system Apertium (Forcada et al., 2011).
 
 See Forcada et al., Machine Translation 2011. Apertium and one of its language pairs must be
 installed. No network connection and no downloaded weights are needed.

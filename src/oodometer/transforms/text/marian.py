@@ -1,4 +1,4 @@
-"""Sampled round-trip translation by two local Marian models (Junczys-Dowmunt et al., ACL 2018).
+"""Back-translation by two local Marian models, with sampling (Junczys-Dowmunt et al., ACL 2018).
  The tokenizer of Marian needs the package sentencepiece. Folders of other encoder-decoder models
 also work if they contain a tokenizer.json.
 """

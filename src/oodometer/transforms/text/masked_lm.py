@@ -1,4 +1,4 @@
-"""Replacement of tokens by samples from a local masked language model."""
+"""Fill in masked tokens by a local masked language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synonyms from the WordNet files (Miller, CACM 1995).
+"""Look up synonyms in the WordNet files (Miller, CACM 1995).
 
 The index files are sorted, so a word is found by bisection of a memory-mapped file. Files are not
 read in advance. Results are cached.
