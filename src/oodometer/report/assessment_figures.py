@@ -1,4 +1,4 @@
-"""Charts on the HTML page of an assessment: estimates, confidence, calibration, classes, segments.
+"""Charts on the HTML page of an assessment: estimates, confidence, reliability, predicted classes."""
 
 They show the estimates of all methods, the confidences, the reliability on the source, and the
 predicted classes.
