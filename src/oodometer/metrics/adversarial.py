@@ -67,7 +67,7 @@ class AdversarialError:
     label: ClassVar[str] = "Adversarial error"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels", "gradients")
     assumes: ClassVar[str] = (
-        "error rate under small adversarial changes, as far as the attack succeeds"
+        "error rate under small adversarial changes, counting only the errors that the attack finds"
     )
     paper: ClassVar[str] = "Croce & Hein, ICML 2020; Wenzel et al., NeurIPS 2022"
 

@@ -1,9 +1,5 @@
 """Charts on the HTML page of an assessment: estimates, confidence, reliability, predicted classes."""
 
-They show the estimates of all methods, the confidences, the reliability on the source, and the
-predicted classes.
-"""
-
 from __future__ import annotations
 
 from functools import partial

@@ -204,7 +204,7 @@ NAME_LOOKUPS: dict[str, Callable[[EvaluationTable, int], str]] = {
 
 
 def _join_rules(rules: Counter[str]) -> str:
-    """Return the text of all rules; several rules are followed by their numbers of groups."""
+    """Return the rules as one text; if there are several, each has its number of groups."""
     if len(rules) < 2:
         return "".join(rules)
     return ", ".join(f"{rule} ({count})" for rule, count in rules.most_common())
