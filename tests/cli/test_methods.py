@@ -35,7 +35,8 @@ def test_every_member_of_every_family_is_described(tmp_path: Path) -> None:
     assert needs["h-divergence-ms"] == ["features", "source domains"]
 
 
-def test_all_families_are_shown_by_default(tmp_path: Path) -> None:
+def test_all_families_are_shown_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     shown = run(tmp_path, "methods").stdout
     assert "Garg et al." in shown
     assert "Metrics on labelled data" in shown

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from oodometer.cli._provenance import invariance_provenance
+from oodometer.cli._html_report import invariance_provenance
 from tests.support.command_line import CommandResult, assert_one_line_error, run, run_json
 
 SCORERS = """

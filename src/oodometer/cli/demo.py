@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from oodometer.cli._html_report import check_report_path, write_report_page
 from oodometer.cli._options import AsJson, HtmlPath, Quiet, Seed
-from oodometer.cli._provenance import check_report_path, write_report_page
 from oodometer.cli._runtime import console, print_json, print_note, progress_bar
 from oodometer.report import terminal
 

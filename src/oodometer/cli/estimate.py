@@ -19,6 +19,11 @@ from oodometer.assessment.optional_analyses import (
     run_additional,
 )
 from oodometer.assessment.result import Assessment
+from oodometer.cli._html_report import (
+    check_report_path,
+    provenance,
+    write_report_page,
+)
 from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
@@ -31,11 +36,6 @@ from oodometer.cli._options import (
     WorkerOptions,
     split_names,
     with_option_groups,
-)
-from oodometer.cli._provenance import (
-    check_report_path,
-    provenance,
-    write_report_page,
 )
 from oodometer.cli._runtime import console, print_json, print_note, progress_bar
 from oodometer.core.array_types import Floats

@@ -7,6 +7,12 @@ from typing import Annotated
 
 import typer
 
+from oodometer.cli._html_report import (
+    check_report_path,
+    invariance_provenance,
+    recreate_sampler,
+    write_report_page,
+)
 from oodometer.cli._options import (
     DATA_HELP,
     MODEL_HELP,
@@ -22,12 +28,6 @@ from oodometer.cli._options import (
     TransformOptions,
     WorkerOptions,
     with_option_groups,
-)
-from oodometer.cli._provenance import (
-    check_report_path,
-    invariance_provenance,
-    recreate_sampler,
-    write_report_page,
 )
 from oodometer.cli._runtime import console, print_json, progress_bar
 from oodometer.core.errors import InputError, UnknownName

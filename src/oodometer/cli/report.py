@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from oodometer.assessment.optional_analyses import AdditionalRequests
+from oodometer.cli._html_report import check_report_path, render_study_page
 from oodometer.cli._options import (
     HTML_HELP,
     AsJson,
@@ -21,7 +22,6 @@ from oodometer.cli._options import (
     StoreFolder,
     with_option_groups,
 )
-from oodometer.cli._provenance import check_report_path, render_study_page
 from oodometer.cli._runtime import console, print_json
 from oodometer.cli.estimate import (
     EstimationOptions,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from oodometer.cli._html_report import check_report_path, render_study_page, write_report_page
 from oodometer.cli._options import (
     AsJson,
     DataFolder,
@@ -26,7 +27,6 @@ from oodometer.cli._options import (
     split_names,
     with_option_groups,
 )
-from oodometer.cli._provenance import check_report_path, render_study_page, write_report_page
 from oodometer.cli._runtime import (
     console,
     print_json,

@@ -1,4 +1,4 @@
-"""Encode labels, given as class numbers or class names, as class numbers 0 to k-1."""
+"""Encode labels (class names, or numbers in any form) as class numbers from 0 to k − 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of `as_dataset`, and the raw rows that its readers return."""
+"""DatasetOptions: the arguments of `as_dataset`; RawRows: the rows that a file reader returns."""
 
 from __future__ import annotations
 

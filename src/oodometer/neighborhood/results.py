@@ -1,4 +1,4 @@
-"""InvarianceResult: the measures NI, NE, EI and PA of each model, with confidence intervals.
+"""InvarianceResult: neighborhood invariance (NI) and related scores of each model, with intervals.
 
 A neighborhood has several members: an example and transformed copies of it, called draws. The
 measures ni and ne are by Ng et al., TMLR 2023, and ei is by Deng et al., NeurIPS 2022. The expected

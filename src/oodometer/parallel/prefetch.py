@@ -1,4 +1,4 @@
-"""Compute results in threads before the loop that uses the results needs them."""
+"""Prefetch: compute the next items in background threads, ahead of the loop that consumes them."""
 
 from __future__ import annotations
 

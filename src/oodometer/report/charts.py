@@ -1,4 +1,4 @@
-"""Vega-Lite charts of HTML pages, as dictionaries.
+"""Builders of the Vega-Lite charts on HTML pages: intervals, histograms, bars, reliability diagram.
 
 The colors are those of Okabe and Ito, which color-blind readers can distinguish. Charts refer to
 them by CSS variables and draw text in the text color of the page. The same chart is therefore

@@ -1,4 +1,4 @@
-"""Requested values: the estimators, measures, metrics and invariances that a study computes.
+"""Parse which estimators, measures, metrics and transforms a study computes, and make their keys.
 
 A request contains all settings that its values depend on. The settings are part of the key under
 which a value is stored.

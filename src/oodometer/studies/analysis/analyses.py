@@ -1,4 +1,4 @@
-"""Registry of the analyses of `oodometer study --analysis`: run one by name, format its table."""
+"""Analyses of `oodometer study --analysis`: run one by name on a table, and format the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Easy data augmentation (EDA; Wei & Zou, EMNLP 2019)."""
+"""Easy data augmentation: synonyms, insertion, swap, deletion (EDA; Wei & Zou, EMNLP 2019)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write HTML reports, and collect their provenance: versions, file hashes and the seed."""
+"""HTML reports of commands: check the path, record versions, file hashes and seed, write it."""
 
 from __future__ import annotations
 
