@@ -144,7 +144,7 @@ def test_predictions_without_scores_skip_methods_with_reasons() -> None:
     hard = [Predictions.from_classes(r.classes, k=4, labels=r.labels) for r in (source, target)]
     result = oodometer.estimate(*hard, other_models=hard[1])
     assert list(values(result)) == ["gde", "bbse"]
-    assert "confidence can't be computed from classes alone" in result.skipped["ac"]
+    assert "confidence cannot be computed from classes alone" in result.skipped["ac"]
     assert result.temperature is None
     with pytest.raises(NotApplicable, match="ac is not applicable: confidence"):
         result["ac"]

@@ -482,7 +482,7 @@ def test_errors_name_the_file(folder: Path) -> None:
     write(table_of(TARGET, True), target / "zz.parquet")
     assert "Only one of zz.parquet and part-000.parquet has labels" in error_of(folder, "target")
     (target / "zz.parquet").write_bytes(b"PAR1")
-    assert error_of(folder, "target").startswith("zz.parquet can't be read as Parquet")
+    assert error_of(folder, "target").startswith("zz.parquet cannot be read as Parquet")
 
 
 def test_empty_targets_different_class_counts_and_missing_labels_are_rejected(folder: Path) -> None:

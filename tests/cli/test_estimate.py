@@ -268,7 +268,7 @@ def write_invalid_files(folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     return {
         "missing file": (("nowhere.parquet", ok), "There is no file 'nowhere.parquet'"),
         "unknown ending": (("source.xlsx", ok), "unknown extension"),
-        "truncated": (("cut.parquet", ok), "cut.parquet can't be read as Parquet"),
+        "truncated": (("cut.parquet", ok), "cut.parquet cannot be read as Parquet"),
         "text": (("text.csv", ok), "row 20 is 'maybe'"),
         "hole": (("hole.csv", ok), "'prob_1' has no value in row 17"),
         "nan": ((save("nan.parquet", with_nan), ok), "row 17, class 2 is nan"),

@@ -64,7 +64,7 @@ def test_large_files_except_npz_are_read_in_batches(
     monkeypatch.setattr(batch_reader, "MAX_WHOLE_FILE_BYTES", 10**9)
     assert estimated(folder, "target.npz")["notes"] == []
     streamed = run(folder, "estimate", "source.parquet", "target.npz", "--stream")
-    assert_one_line_error(streamed, "target.npz is an .npz file, which can't be read in batches")
+    assert_one_line_error(streamed, "target.npz is an .npz file, which cannot be read in batches")
 
 
 def test_output_and_report_mention_the_sample(

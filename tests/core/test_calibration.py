@@ -294,5 +294,5 @@ def test_temperature_scaling_lowers_the_calibration_error() -> None:
 def test_calibration_error_needs_labels_and_confidence() -> None:
     with pytest.raises(InputError, match="have no labels"):
         calibration_error(Predictions.from_probs([[0.5, 0.5]]))
-    with pytest.raises(NotApplicable, match="confidence can't be computed from classes alone"):
+    with pytest.raises(NotApplicable, match="confidence cannot be computed from classes alone"):
         calibration_error(Predictions.from_classes([0], k=2, labels=[0]))

@@ -373,7 +373,7 @@ def test_mixed_pandas_column_is_reported(values: list[Any], shown: str) -> None:
 
 def test_unreadable_pandas_column_raises_input_error() -> None:
     frame = pd.DataFrame({"prob_0": [0.5], "prob_1": [0.5], "thing": [object()]})
-    assert error_of(frame).startswith("The table can't be read: ")
+    assert error_of(frame).startswith("The table cannot be read: ")
 
 
 # Label columns --------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_classes_are_given_by_number_or_name(classes: list[Any]) -> None:
 def test_classes_alone_have_no_probabilities(what: str) -> None:
     found = Predictions.from_classes([0, 1], k=3)
     with pytest.raises(
-        NotApplicable, match="can't be computed from classes alone; it needs probabilities"
+        NotApplicable, match="cannot be computed from classes alone; it needs probabilities"
     ):
         getattr(found, what)
 
@@ -181,7 +181,7 @@ def test_confidence_entropy_and_correctness_are_stored() -> None:
 
 @pytest.mark.parametrize("what", ["classes", "negative_entropy", "probs", "log_probs"])
 def test_unavailable_statistics_are_not_applicable(what: str) -> None:
-    with pytest.raises(NotApplicable, match="can't be computed from signals alone"):
+    with pytest.raises(NotApplicable, match="cannot be computed from signals alone"):
         getattr(Predictions.from_confidence([0.9, 0.5], k=3), what)
 
 

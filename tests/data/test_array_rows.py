@@ -168,14 +168,14 @@ def test_pickled_objects_are_not_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "bad.npy", objects, allow_pickle=True)
     with pytest.raises(InputError, match=r"^bad\.npz holds Python objects"):
         as_dataset(tmp_path / "bad.npz")
-    with pytest.raises(InputError, match=r"^bad\.npy can't be read as npy: .*can run code"):
+    with pytest.raises(InputError, match=r"^bad\.npy cannot be read as npy: .*can run code"):
         as_dataset(tmp_path / "bad.npy")
 
 
 def test_broken_files_are_reported(tmp_path: Path) -> None:
     for name in ("cut.npy", "cut.npz"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
-        with pytest.raises(InputError, match=rf"^{name} can't be read"):
+        with pytest.raises(InputError, match=rf"^{name} cannot be read"):
             as_dataset(tmp_path / name)
 
 

@@ -81,7 +81,7 @@ def test_broken_file_raises_one_line_with_its_name(
 ) -> None:
     path = write(table, tmp_path / name)
     path.write_bytes(b"")
-    with pytest.raises(InputError, match=rf"^{name} can't be read as \w+: .*\?$"):
+    with pytest.raises(InputError, match=rf"^{name} cannot be read as \w+: .*\?$"):
         batch_reader.read_schema(path)
     path.unlink()
     with pytest.raises(InputError, match="There is no file"):
@@ -92,5 +92,5 @@ def test_csv_text_among_numbers_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x\n0.25\nmaybe\n")
     spec = BatchReadSpec(("x",), 9, column_types=(("x", pa.float64()),))
-    with pytest.raises(InputError, match=r"^a.csv can't be read as CSV: .*'maybe'"):
+    with pytest.raises(InputError, match=r"^a.csv cannot be read as CSV: .*'maybe'"):
         list(batch_reader.read_batches(path, None, spec))

@@ -114,7 +114,7 @@ class Same:
 
 def test_incompatible_rows_raise_one_line() -> None:
     both = ConcatDataset("a + b", (as_dataset(ROWS), as_dataset(ROWS[:, :2])))
-    with pytest.raises(InputError, match=r"Rows of a \+ b can't be combined") as caught:
+    with pytest.raises(InputError, match=r"Rows of a \+ b cannot be combined") as caught:
         both.take(slice(None))
     assert "vectors of one width" in str(caught.value)
     assert "\n" not in str(caught.value)

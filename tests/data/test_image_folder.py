@@ -155,7 +155,7 @@ def test_broken_images_raise_or_are_skipped(
     broken(tmp_path)
     level = cv2.utils.logging.getLogLevel()
     with pytest.raises(
-        InputError, match=r"b\.png can't be read \(3 of 5 images are invalid\).*skip_bad"
+        InputError, match=r"b\.png cannot be read \(3 of 5 images are invalid\).*skip_bad"
     ):
         as_dataset(tmp_path)
     data = opened(tmp_path, skip_bad=True, labels=[0, 1, 2, 3, 4])

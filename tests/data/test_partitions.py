@@ -66,8 +66,8 @@ def test_file_name_with_brackets_is_not_a_pattern(tmp_path: Path) -> None:
         ("nothing/*.parquet", "No file matches .*put quotes"),
         ("nowhere.parquet", "There is no file"),
         ("empty", r"The folder .* has no data files. Known extensions: .parquet, .csv"),
-        ("z.npz", "z.npz is an .npz file, which can't be read in batches. Save it as Parquet."),
-        ("*.txt", "notes.txt has an extension that can't be read in batches"),
+        ("z.npz", "z.npz is an .npz file, which cannot be read in batches. Save it as Parquet."),
+        ("*.txt", "notes.txt has an extension that cannot be read in batches"),
         ("*.npz", "z.npz is an .npz file"),
     ],
 )

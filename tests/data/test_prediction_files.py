@@ -301,7 +301,7 @@ def test_truncated_file_raises(tmp_path: Path, name: str, write: Writer, share: 
     # The last 8 bytes of an Arrow stream are its end marker, which is optional.
     path.write_bytes(whole[: min(int(share * len(whole)), len(whole) - 9)])
     message = error_of(path)
-    assert message.startswith(f"{name} can't be read as ")
+    assert message.startswith(f"{name} cannot be read as ")
     assert message.endswith(". Is the file complete?")
 
 
@@ -310,7 +310,7 @@ def test_truncated_file_raises(tmp_path: Path, name: str, write: Writer, share: 
 def test_file_of_another_format_raises(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     message = error_of(tmp_path / name)
-    assert message.startswith(f"{name} can't be read as ")
+    assert message.startswith(f"{name} cannot be read as ")
     assert "Python objects" not in message
 
 
@@ -323,14 +323,14 @@ def test_corrupt_npz_raises(tmp_path: Path, compressed: bool) -> None:
     for start in (300, 5000, 20_000):
         rotten[start : start + 50] = b"\xa5" * 50
     path.write_bytes(rotten)
-    assert error_of(path).startswith("a.npz can't be read as npz: ")
+    assert error_of(path).startswith("a.npz cannot be read as npz: ")
 
 
 def test_npy_content_in_an_npz_file_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with path.open("wb") as file:
         np.save(file, PROBS)
-    assert error_of(path).startswith("a.npz can't be read as npz: ")
+    assert error_of(path).startswith("a.npz cannot be read as npz: ")
 
 
 def test_npz_with_python_objects_raises_without_running_code(tmp_path: Path) -> None:
@@ -432,8 +432,8 @@ def test_csv_column_that_begins_with_integers_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "a.csv can't be read as CSV: Empty CSV file. Is the file complete?"),
-        ("prob_0,prob_1\n0.5,0.5\n0.5\n", "a.csv can't be read as CSV: CSV parse error: "),
+        ("", "a.csv cannot be read as CSV: Empty CSV file. Is the file complete?"),
+        ("prob_0,prob_1\n0.5,0.5\n0.5\n", "a.csv cannot be read as CSV: CSV parse error: "),
         ("prob_0,prob_1\n", "a.csv: probs has no rows; expected at least one."),
         ("a,b\n1,2\n", "a.csv: There are no scores"),
         ("prob_0,prob_1\n0.6,0.6\n", "a.csv: probs must sum to 1 in every row; row 0 sums to 1.2"),
@@ -449,7 +449,7 @@ def test_invalid_csv_raises(tmp_path: Path, content: str, message: str) -> None:
 def test_csv_that_is_not_utf_8_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("prob_café,prob_thé\n0.5,0.5\n".encode("latin-1"))
-    assert error_of(path).startswith("a.csv can't be read as CSV: 'utf-8' codec can't decode")
+    assert error_of(path).startswith("a.csv cannot be read as CSV: 'utf-8' codec cannot decode")
 
 
 def test_unknown_label_column_is_reported(tmp_path: Path) -> None:

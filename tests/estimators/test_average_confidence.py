@@ -29,5 +29,5 @@ def test_estimate_of_a_calibrated_model_is_its_accuracy() -> None:
 
 def test_not_applicable_to_classes_without_scores() -> None:
     hard = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NotApplicable, match="confidence can't be computed from classes alone"):
+    with pytest.raises(NotApplicable, match="confidence cannot be computed from classes alone"):
         AverageConfidence().estimate(hard, hard)

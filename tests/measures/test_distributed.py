@@ -98,7 +98,7 @@ def test_errors_of_measures_are_the_same_as_in_one_process() -> None:
 
 def test_unpicklable_model_is_named() -> None:
     unpicklable = TorchModel(toy_network(), name="mine", prepare=lambda x: x)
-    with pytest.raises(InputError, match="The model 'mine' can't be sent to workers"):
+    with pytest.raises(InputError, match="The model 'mine' cannot be sent to workers"):
         run(processes(2), ["jacobian"], model=unpicklable)
 
 
@@ -106,7 +106,7 @@ def test_unpicklable_measure_is_named() -> None:
     class LocalMeasure(Confident):
         pass
 
-    with pytest.raises(InputError, match="The measure 'confident' can't be sent to workers"):
+    with pytest.raises(InputError, match="The measure 'confident' cannot be sent to workers"):
         run(processes(2), [LocalMeasure(), "spectral-norm"], model=Bright())
 
 

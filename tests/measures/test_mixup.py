@@ -266,7 +266,7 @@ def test_unsuitable_data_are_not_applicable() -> None:
     assert not_applicable_reason(view(ROWS[:1])) == "'data' has a single row, and mixing needs two"
     assert "contains text, which cannot be interpolated" in not_applicable_reason(view(["a", "b"]))
     classes = FunctionModel(lambda rows: (rows[:, 0] > 0.5).astype(int), outputs="classes")
-    assert "can't be computed from classes alone" in not_applicable_reason(view(ROWS, classes))
+    assert "cannot be computed from classes alone" in not_applicable_reason(view(ROWS, classes))
     bare = ModelView(ViewSource("bare", outputs=view().outputs))
     assert "no model was given with its inputs" in not_applicable_reason(bare)
 

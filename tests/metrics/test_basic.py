@@ -202,7 +202,7 @@ def test_labels_are_required(metric: Metric) -> None:
 def test_probabilities_are_required() -> None:
     outputs = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
     for metric in (NegativeLogLikelihood(), CalibrationError()):
-        with pytest.raises(NotApplicable, match="can't be computed from classes alone"):
+        with pytest.raises(NotApplicable, match="cannot be computed from classes alone"):
             metric.evaluate(view_of(outputs))
 
 

@@ -244,7 +244,7 @@ def test_empty_environment_is_not_applicable(labels: list[int]) -> None:
 
 def test_probabilities_and_labels_are_required() -> None:
     outputs = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NotApplicable, match="can't be computed from classes alone"):
+    with pytest.raises(NotApplicable, match="cannot be computed from classes alone"):
         DemographicDisparity().evaluate(view_of(outputs))
     with pytest.raises(NotApplicable, match="it needs labels"):
         DemographicDisparity().evaluate(view_of(random_outputs(5, 3, seed=0).without_labels()))

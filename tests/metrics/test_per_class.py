@@ -199,7 +199,7 @@ def test_labels_are_required(metric: Metric) -> None:
 
 def test_auroc_needs_probabilities_and_two_classes() -> None:
     outputs = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NotApplicable, match="can't be computed from classes alone"):
+    with pytest.raises(NotApplicable, match="cannot be computed from classes alone"):
         Auroc().evaluate(view_of(outputs))
     outputs = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4]], labels=[0, 0])
     with pytest.raises(

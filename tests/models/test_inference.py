@@ -206,5 +206,5 @@ def confidence(predictions: Predictions) -> Any:
 def test_model_that_cannot_be_pickled_is_named() -> None:
     source, target = source_and_target()
     models = {"fine": ByContent(k=2), "mine": lambda x: np.tile([0.5, 0.5], (len(x), 1))}
-    with pytest.raises(InputError, match="The model 'mine' can't be sent to workers"):
+    with pytest.raises(InputError, match="The model 'mine' cannot be sent to workers"):
         rank(models, target, score="ac", source=source, runner=processes(2))

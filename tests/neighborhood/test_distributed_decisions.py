@@ -168,13 +168,13 @@ def test_killed_worker_does_not_change_the_result(
 def test_objects_that_cannot_be_pickled_are_named() -> None:
     data = as_dataset(vectors(20))
     with pytest.raises(
-        InputError, match=r"The model 'mine' can't be sent to workers \(.*\)\. Pass a function"
+        InputError, match=r"The model 'mine' cannot be sent to workers \(.*\)\. Pass a function"
     ):
         invariance({"mine": lambda x: [0] * len(x)}, data, transform=Noise(), runner=processes(2))
     assert (
         invariance({"mine": lambda x: [0] * len(x)}, data, transform=Noise(), runner=serial).n == 20
     )
-    with pytest.raises(InputError, match="The transform 'noise' can't be sent to workers"):
+    with pytest.raises(InputError, match="The transform 'noise' cannot be sent to workers"):
         invariance(ByContent(), data, transform=LocalNoise(), runner=processes(2))
 
 

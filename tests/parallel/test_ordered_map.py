@@ -1,4 +1,4 @@
-"""ordered_map: order of results, failures, and work that can't be pickled."""
+"""ordered_map: order of results, failures, and work that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Holding(Adding):
 def test_unpicklable_object_is_reported_before_running(labelled: bool, who: str) -> None:
     held = lambda inputs: inputs  # noqa: E731
     with pytest.raises(
-        InputError, match=rf"^{who} can't be sent to workers \(.*pickle.*\)\. Pass a f"
+        InputError, match=rf"^{who} cannot be sent to workers \(.*pickle.*\)\. Pass a f"
     ) as no:
         list(ordered_map(mailed(0), Holding(held, labelled), [1]))
     assert "\n" not in str(no.value)
@@ -125,7 +125,7 @@ def _raise(error: Exception) -> None:
 def test_unpickling_failure_in_a_worker_is_reported_in_one_line() -> None:
     work = Holding(Absent(ModuleNotFoundError("No module named 'mine'")))
     with pytest.raises(
-        InputError, match=r"A worker can't open the data that it received: Mod"
+        InputError, match=r"A worker cannot open the data that it received: Mod"
     ) as no:
         list(ordered_map(mailed(0), work, [1]))
     assert str(no.value).endswith("Give every worker the same files and the same packages.")

@@ -120,12 +120,12 @@ def test_workers_have_one_thread_and_parent_settings_are_kept(
 
 
 def test_processes_return_exceptions_of_all_kinds() -> None:
-    tasks = ["plain", "named", "unreadable", "a result that can't be sent"]
+    tasks = ["plain", "named", "unreadable", "a result that cannot be sent"]
     found = dict(processes(1)(runner_tasks.fail, tasks))
     assert (type(found["plain"]), str(found["plain"])) == (ValueError, "no such luck")
     assert isinstance(found["named"], UnknownName)
     assert str(found["unreadable"]) == "Unreadable: this and that"
-    last = found["a result that can't be sent"]
+    last = found["a result that cannot be sent"]
     assert isinstance(last, OodometerError)
     assert "pickle" in str(last)
 

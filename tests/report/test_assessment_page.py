@@ -159,7 +159,7 @@ def test_classes_only_give_a_page_without_confidence() -> None:
     assert 'id="confidence-spec"' not in page
     assert 'id="reliability-spec"' not in page
     assert 'id="classes-spec"' in page
-    reason = "confidence can't be computed from classes alone; it needs probabilities"
+    reason = "confidence cannot be computed from classes alone; it needs probabilities"
     for name in ("confidence", "reliability diagram"):
         assert f"Figure not shown ({name}): {reason}." in words(page)
 

@@ -380,7 +380,7 @@ def check_replicates(replicates: int) -> None:
 def resolve_temperature(
     source: Predictions, target: Predictions, requested: float | str | None
 ) -> tuple[Temperature | None, float | None]:
-    """Return the temperature fit, or None if nothing was fitted, and the temperature.
+    """Return two values: the temperature fit (None if nothing was fitted) and the temperature.
 
     The temperature is None if none was requested, or if the source or the target has no scores.
     """

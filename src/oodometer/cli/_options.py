@@ -367,7 +367,7 @@ class TransformOptions:
     ] = None
 
     def make(self, dataset: Dataset) -> Transform:
-        """Return the transform with its settings; the default depends on the kind of data."""
+        """Return the named transform with its settings, or the default transform for the data."""
         from oodometer import transforms as family
         from oodometer.transforms.text.marian import Marian
 

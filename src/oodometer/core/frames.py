@@ -60,7 +60,7 @@ def _check_unique_columns(names: list[str]) -> None:
 
 
 def _conversion_error(frame: Any, error: Exception) -> InputError:
-    """Return the error for a frame that Arrow can't read, with a column of mixed types if any."""
+    """Return the error for a frame that Arrow cannot read, with a column of mixed types if any."""
     _check_unique_columns([str(name) for name in getattr(frame, "columns", ())])
     for name, column in frame.items() if hasattr(frame, "items") else ():
         known = [
@@ -75,7 +75,7 @@ def _conversion_error(frame: Any, error: Exception) -> InputError:
                 f"The column {str(name)!r} holds both numbers and text: row {known[0][0]} is "
                 f"{known[0][1]!r}, row {row} is {value!r}. Correct it or remove the column."
             )
-    return InputError(f"The table can't be read: {format_error(error, first_line=True)}.")
+    return InputError(f"The table cannot be read: {format_error(error, first_line=True)}.")
 
 
 def drop_pandas_index(table: Any) -> Any:
@@ -396,7 +396,7 @@ def _to_numpy(column: Any, name: str) -> Array:
             return np.from_dlpack(array)  # to_numpy would import pandas, which is slow
         return np.asarray(array.to_numpy(zero_copy_only=False))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
-        raise InputError(f"The column {name!r} can't be read: {error}") from error
+        raise InputError(f"The column {name!r} cannot be read: {error}") from error
 
 
 def check_no_nulls(column: Any, name: str) -> None:

@@ -41,7 +41,7 @@ def settings_key(member: Any) -> str:
     name = getattr(member, "name", None)
     if not isinstance(name, str) or not name:
         raise InputError(
-            f"A {type(member).__name__} has no name, so its results can't be stored. "
+            f"A {type(member).__name__} has no name, so its results cannot be stored. "
             "Give the class an attribute `name`."
         )
     settings = [] if not is_dataclass(member) else [f for f in fields(member) if f.repr]

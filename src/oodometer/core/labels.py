@@ -84,8 +84,8 @@ def encode_labels(
     Parameters
     ----------
     values : array-like of shape (n,), or None
-        Class numbers or class names. False and True mean the classes 0 and 1 or, if the two classes
-        are called false and true, these classes. If all class names are integers, numbers are
+        Class numbers or class names. False and True mean the classes named false and true if these
+        exist, otherwise the classes 0 and 1. If all class names are integers, numbers are
         interpreted as class names.
     n, k : int
         Number of rows and of classes.

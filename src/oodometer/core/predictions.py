@@ -348,7 +348,7 @@ class Predictions:
         """Return the scores and their type; raise `NotApplicable` if there are none."""
         if self.scores is None:
             raise NotApplicable(
-                f"{purpose} can't be computed from {self.score_type} alone; it needs probabilities"
+                f"{purpose} cannot be computed from {self.score_type} alone; it needs probabilities"
             )
         return self.scores, "probs" if self.score_type == "probs" else "logits"
 

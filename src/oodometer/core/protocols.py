@@ -190,7 +190,7 @@ class Measure(FamilyMember, Protocol):
     """Method that computes, without target labels, a score that may indicate the target error."""
 
     def measure(self, subject: Any) -> Score | float:
-        """Return the score; raise `NotApplicable` with the reason if it can't be computed."""
+        """Return the score; raise `NotApplicable` with the reason if it cannot be computed."""
 
 
 @runtime_checkable
@@ -198,7 +198,7 @@ class Metric(FamilyMember, Protocol):
     """Method that computes a score of a model on labelled data."""
 
     def evaluate(self, view: Any) -> Score:
-        """Return the score; raise `NotApplicable` with the reason if it can't be computed."""
+        """Return the score; raise `NotApplicable` with the reason if it cannot be computed."""
 
 
 class Transform(ABC):

@@ -73,7 +73,7 @@ def as_dataset(
     Raises
     ------
     InputError
-        If the data can't be opened, has invalid rows, or an option does not apply to it.
+        If the data cannot be opened, has invalid rows, or an option does not apply to it.
 
     Examples
     --------

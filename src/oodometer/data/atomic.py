@@ -17,7 +17,7 @@ from oodometer.core.errors import InputError, format_error
 PARTIAL_SUFFIX = ".partial"
 # A hidden name, so that the pattern pool/* matches only models.
 LOCK_FILE_NAME = ".lock"
-# On Windows, a locked byte can't be read by other processes. The locked byte is therefore far
+# On Windows, a locked byte cannot be read by other processes. The locked byte is therefore far
 # behind the text of the file, which other processes read.
 _LOCK_BYTE_OFFSET = 2**30
 
@@ -62,7 +62,7 @@ def lock_folder(folder: Path, noun: str = "pool", activity: str = "trained") -> 
         file = (folder / LOCK_FILE_NAME).open("a+", encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"The {noun}'s folder {str(folder)!r} can't be written: "
+            f"The {noun}'s folder {str(folder)!r} cannot be written: "
             f"{format_error(error, first_line=True)}. Use another folder."
         ) from error
     with file:

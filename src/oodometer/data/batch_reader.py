@@ -114,11 +114,11 @@ def _check_readable(files: Sequence[Path], description: str) -> tuple[Path, ...]
     for path in files:
         if file_extension(path) == ".npz":
             raise InputError(
-                f"{path.name} is an .npz file, which can't be read in batches. Save it as Parquet."
+                f"{path.name} is an .npz file, which cannot be read in batches. Save it as Parquet."
             )
         if file_extension(path) not in FILE_FORMATS:
             raise InputError(
-                f"{path.name} has an extension that can't be read in batches. Known extensions: "
+                f"{path.name} has an extension that cannot be read in batches. Known extensions: "
                 f"{', '.join(FILE_FORMATS)}."
             )
     return tuple(sorted(set(files)))

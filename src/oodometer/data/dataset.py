@@ -220,7 +220,7 @@ class ConcatDataset(BaseDataset):
             return take(concat_batches(batches), np.argsort(order, kind="stable"))
         except ValueError as error:
             raise InputError(
-                f"Rows of {self.name} can't be combined: {format_error(error, first_line=True)}. "
+                f"Rows of {self.name} cannot be combined: {format_error(error, first_line=True)}. "
                 "Pass images of one size (size=…), vectors of one width, tables of one schema."
             ) from error
 

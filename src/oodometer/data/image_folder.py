@@ -1,6 +1,6 @@
 """Datasets of image files in one folder, or in one subfolder per class.
 
-When a folder is opened, every file is read once to hash its bytes and to find files that can't be
+When a folder is opened, every file is read once to hash its bytes and to find files that cannot be
 decoded. Later, only the requested images are decoded, and no decoded image is kept in memory.
 """
 
@@ -42,7 +42,7 @@ def silence_opencv() -> Iterator[None]:
 
 
 def decode_image(content: bytes) -> Pixels | None:
-    """Return the pixels of an encoded image; None if it can't be decoded.
+    """Return the pixels of an encoded image; None if it cannot be decoded.
 
     The shape is (height, width) for a gray image and (height, width, 3) for a color image. The
     orientation that the camera stored is applied, 16-bit values become 8-bit values, and
@@ -100,7 +100,7 @@ class ImageFolder(BaseDataset):
     labels : array of shape (n,), optional
         True class of each image.
     skipped : tuple of str
-        Files that can't be decoded and were left out.
+        Files that cannot be decoded and were left out.
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -179,7 +179,7 @@ def read_image_folder(folder: Path, options: DatasetOptions) -> ImageFolder:
             keys.append(key)
             shapes[file] = shape
     bad = np.array([file not in shapes for file in files])
-    check_bad_rows(f"{name}: {''.join(broken[:1])} can't be read", "images", bad, options.skip_bad)
+    check_bad_rows(f"{name}: {''.join(broken[:1])} cannot be read", "images", bad, options.skip_bad)
     return ImageFolder(
         name=name,
         folder=folder,
@@ -219,7 +219,7 @@ def _is_image(path: Path) -> bool:
 
 
 def _inspect_file(path: Path) -> tuple[bytes, tuple[int, ...] | None]:
-    """Return the hash of a file and the shape of its image; None if the image can't be decoded."""
+    """Return the hash of a file and the shape of its image; None if the image cannot be decoded."""
     try:
         content = path.read_bytes()
     except OSError:

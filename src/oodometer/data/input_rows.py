@@ -100,7 +100,7 @@ def read_npy(path: Path, options: DatasetOptions) -> RawRows:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise InputError(
-            f"{path.name} can't be read as npy: {format_error(error, first_line=True)}. Save a "
+            f"{path.name} cannot be read as npy: {format_error(error, first_line=True)}. Save a "
             "plain array with np.save; Python objects are not loaded because that can run code."
         ) from error
     return read_array(array, options.labels)

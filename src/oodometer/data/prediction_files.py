@@ -62,7 +62,7 @@ def read_predictions(
     Raises
     ------
     InputError
-        If the file can't be read, or its columns are missing, ambiguous or invalid.
+        If the file cannot be read, or its columns are missing, ambiguous or invalid.
 
     Examples
     --------
@@ -257,11 +257,11 @@ def file_extension(path: Path) -> str:
 
 
 def unreadable_file_error(path: Path, file_format: str, error: Exception) -> InputError:
-    """Return the error for a file that can't be read in the format that its extension names."""
+    """Return the error for a file that cannot be read in the format that its extension names."""
     is_encoding = isinstance(error, UnicodeDecodeError)
     advice = "Save it as UTF-8." if is_encoding else "Is the file complete?"
     reason = format_error(error, first_line=True)
-    return InputError(f"{path.name} can't be read as {file_format}: {reason}. {advice}")
+    return InputError(f"{path.name} cannot be read as {file_format}: {reason}. {advice}")
 
 
 def _read_npz(path: Path) -> dict[str, Array]:

@@ -1,5 +1,6 @@
 """Agreement-on-the-line: accuracy from the agreement of models (ALine; Baek et al., NeurIPS 2022).
- The agreement of two models is the share of rows for which they predict the same class. Plot the
+
+The agreement of two models is the share of rows for which they predict the same class. Plot the
 accuracy of several models on the source (x) and on the target (y), both on the probit scale. If the
 points are on a line, the agreements of pairs of models on source and target are on the same line.
 The line of the agreements can be fitted without target labels, and predicts the target accuracy of

@@ -16,7 +16,7 @@ from oodometer.core.stats import Line, repeated_median_line
 class LinearCorrection:
     """Estimator that is corrected by a line, ``accuracy = slope · estimate + intercept``.
 
-    `fit` fits the line to labelled domains by Siegel's repeated medians, which is robust to
+    `fit` fits the line to labelled domains by Siegel's repeated medians, a method that is robust to
     outliers.
 
     Parameters

@@ -34,7 +34,7 @@ from oodometer.estimators.importance_weighting import (
 
 @dataclass(frozen=True)
 class RecalibrationBins:
-    """Source rows that receive weights, inner edges of the confidence bins, and each row's bin."""
+    """Weighted source rows, the confidence bin of each row, and the inner edges of the bins."""
 
     source: WeightingSource
     edges: Floats

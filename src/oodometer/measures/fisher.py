@@ -50,7 +50,7 @@ class GradientProducts(NamedTuple):
 
 
 class FisherGradients(NamedTuple):
-    """Inner products of the gradients of a subject, with notes and facts for the score."""
+    """Inner products of the gradients of a subject, with the notes and additional values that the score reports."""
 
     products: GradientProducts
     notes: tuple[str, ...]

@@ -112,7 +112,7 @@ class Auroc:
     label: ClassVar[str] = "AUROC"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = (
-        "how well the probability of each class ranks its rows above the others"
+        "how well the probability of a class ranks the rows of this class above all other rows"
     )
     paper: ClassVar[str] = "DeLong et al., Biometrics 1988"
 

@@ -62,7 +62,7 @@ def _is_script(path: Path) -> bool:
 
 
 def open_skops(path: Path, *, trust_pickle: bool) -> Any:
-    """Load a skops file; raise if it is not trusted and has types that are not known to be safe."""
+    """Load a skops file; unless it is trusted, raise if it has types not known to be safe."""
     skops = require("skops.io", extra="sklearn", purpose="Opening a skops file")
     try:
         unknown = skops.get_untrusted_types(file=path)

@@ -111,8 +111,8 @@ def full_pass(n: int, draws: int) -> Iterator[SamplingRound]:
 def progressive_rounds(keys: RowHashes, draws: int, seed: int) -> Iterator[SamplingRound]:
     """Yield rounds that cover all members of all neighborhoods.
 
-    The first rounds draw the row itself and a few copies of growing random groups of rows; the later
-    rounds add the remaining copies one by one.
+    The first rounds take random groups of rows of growing size and draw each row itself and a few
+    of its copies; the later rounds draw the remaining copies.
 
     >>> [r.size for r in progressive_rounds(np.arange(220, dtype=np.uint64), draws=3, seed=0)]
     [600, 60, 200, 20]

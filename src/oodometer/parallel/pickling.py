@@ -1,7 +1,7 @@
 """Pickling of models and datasets by reference: the path or URL is pickled, not the content.
 
 A worker opens the path or URL itself. Therefore no large data are sent through a pipe or a
-scheduler, and objects that can't be pickled, such as open sessions, can be used in workers.
+scheduler, and objects that cannot be pickled, such as open sessions, can be used in workers.
 """
 
 from __future__ import annotations

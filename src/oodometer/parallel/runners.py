@@ -165,7 +165,7 @@ def _submit_work(client: Any, work: Callable[[Task], Result]) -> Any:
     if isinstance(work, FunctionType | BuiltinFunctionType):
         return work
     with warnings.catch_warnings():
-        # Users can't act on this warning.
+        # Users cannot act on this warning.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         return client.submit(_identity, work, pure=False)
 
@@ -348,7 +348,7 @@ class _PickledTask:
         except Exception as error:
             reason = format_error(error).rstrip(". ")
             raise InputError(
-                f"A worker can't open the data that it received: {reason}. Give every worker the "
+                f"A worker cannot open the data that it received: {reason}. Give every worker the "
                 "same files and the same packages."
             ) from error
 
@@ -362,7 +362,7 @@ class _PickledTask:
 
 
 def _pickling_error(work: RemoteTask[Any, Any], error: Exception) -> InputError:
-    """Return an error that names the object that can't be pickled."""
+    """Return an error that names the object that cannot be pickled."""
     culprit = "The data of this task"
     for name, value in work.payload().items():
         try:
@@ -372,6 +372,6 @@ def _pickling_error(work: RemoteTask[Any, Any], error: Exception) -> InputError:
             error = value_error
             break
     return InputError(
-        f"{culprit} can't be sent to workers ({format_error(error)}). Pass a function of a module, "
+        f"{culprit} cannot be sent to workers ({format_error(error)}). Pass a function of a module, "
         "or a file; or run without workers."
     )

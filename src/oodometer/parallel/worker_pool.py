@@ -235,7 +235,7 @@ def _exit_with_parent() -> None:
 
 
 def _pickle_outcome(message: Any) -> bytes:
-    """Return a pickled outcome, or a pickled error if the outcome can't be pickled."""
+    """Return a pickled outcome, or a pickled error if the outcome cannot be pickled."""
     try:
         data = pickle.dumps(message)
         if isinstance(message, Exception):

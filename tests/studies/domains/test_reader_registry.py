@@ -52,7 +52,7 @@ def test_own_size_overrides_that_of_the_group(tmp_path: Path) -> None:
 def test_broken_images_are_errors_unless_skipped(tmp_path: Path) -> None:
     pictures(tmp_path / "a")
     (tmp_path / "a" / "dog" / "1.png").write_bytes(b"no image")
-    with pytest.raises(InputError, match=r"dog/1\.png can't be read"):
+    with pytest.raises(InputError, match=r"dog/1\.png cannot be read"):
         ImageFolderReader("a").read(tmp_path, None)
     assert len(ImageFolderReader("a", skip_bad=True).read(tmp_path, None)) == 2
 

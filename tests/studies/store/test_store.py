@@ -162,7 +162,7 @@ def test_store_on_read_only_medium_can_be_read(
     connected = database._connect
 
     def refused(path: Path, query: str) -> sqlite3.Connection:
-        if query == "mode=ro":  # as SQLite does if it can't create its side file
+        if query == "mode=ro":  # as SQLite does if it cannot create its side file
             raise sqlite3.OperationalError("unable to open database file")
         return connected(path, query)
 

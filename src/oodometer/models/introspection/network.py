@@ -46,7 +46,7 @@ class ForwardArguments(NamedTuple):
 
     @property
     def single_tensor(self) -> Any:
-        """Return the only argument if it is a tensor of floats, else raise NotApplicable.
+        """Return the network's only argument if it is a tensor of floats, else raise NotApplicable.
 
         Derivatives with respect to the inputs are derivatives with respect to this tensor.
         """
