@@ -1,4 +1,4 @@
-"""Confidence-based performance estimation (CBPE; Kivimäki et al., 2025).
+"""Expected precision, recall, F1 and AUROC without labels (CBPE; Kivimäki et al., 2025).
 
 If probabilities are calibrated, "row i has class c" is a Bernoulli variable with probability p_ic,
 and counts over rows have a Poisson-binomial distribution. The expected number TP_c of true

@@ -1,4 +1,4 @@
-"""Optional analyses: expected metrics, a lower bound of accuracy, and a non-inferiority test."""
+"""Run the optional analyses of estimate: expected metrics, lower bound, non-inferiority test."""
 
 from __future__ import annotations
 

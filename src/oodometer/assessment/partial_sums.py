@@ -1,4 +1,4 @@
-"""One pass over a batch or a file of the target: partial sums of the estimators and a row sample.
+"""Mergeable sums of each estimator, and a row sample, collected in one pass over target data.
 
 Each partition of the files gives a partial result. Partial results can be merged, so any worker can
 read any partition. A softmax kernel validates the scores and computes the confidence, the class and

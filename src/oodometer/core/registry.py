@@ -1,4 +1,4 @@
-"""Find estimators, measures, metrics and transforms by entry point, by name or as instances.
+"""Look up members of a family (estimators, measures, …) by name, entry point or instance.
 
 The four are called families, and each estimator, measure, metric or transform is a member.
 """

@@ -1,4 +1,4 @@
-"""Compute the counts and shares that charts show; HTML pages never contain the rows themselves."""
+"""Histograms of confidence, reliability bins and class shares: the counts that charts show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the HTML pages of neighborhood invariance and rankings.
+"""Charts on the HTML pages of invariance and rankings: values, intervals, distributions.
 
 They show the order of the models, the accuracies, the suitability of the transform, and the
 distribution of a measure over examples.

@@ -1,4 +1,4 @@
-"""Prepare an example and its neighborhood for display.
+"""Prepare an example and its transformed copies for display: images, texts or table rows.
 
 The inputs of the neighborhood are drawn again; the classes that models predicted for them are
 taken from the result.

@@ -1,4 +1,4 @@
-"""Figures and tables of segments.
+"""Chart and table of the estimates of each segment, for the HTML page of an assessment.
 
 Segments that are dates are shown as a time series; of others, those with the lowest estimates.
 """

@@ -1,4 +1,4 @@
-"""Print tables and progress bars in the terminal.
+"""Print tables, assessments and progress bars in the terminal.
 
 Text from files is never interpreted as markup, and its control characters are replaced.
 """

@@ -1,4 +1,4 @@
-"""Conformance check of metrics."""
+"""Conformance check of metrics: check_metric() tests the rules that every metric must follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conformance check of models."""
+"""Conformance check of models: check_model() tests that a model follows the protocol."""
 
 from __future__ import annotations
 

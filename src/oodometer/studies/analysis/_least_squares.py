@@ -1,4 +1,4 @@
-"""Least squares on standardized columns, best-subset selection, and R²."""
+"""Least-squares fits on standardized columns, and selection of the best subset of columns."""
 
 from __future__ import annotations
 

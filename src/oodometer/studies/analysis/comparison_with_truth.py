@@ -1,4 +1,4 @@
-"""Estimated against true accuracy (Garg et al., ICLR 2022, Figures 2 and 8).
+"""Compare estimated with true accuracy by method and dataset (Garg et al., ICLR 2022, Fig. 2, 8).
 
 A point is one model on one target. If the table has a column `seed`, models that differ only in
 the seed form one point, the mean over seeds. The line is Siegel's repeated median, as in the paper.

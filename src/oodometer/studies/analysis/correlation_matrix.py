@@ -1,4 +1,4 @@
-"""Pairwise correlations of columns, each over the rows in which both columns have a value.
+"""Correlation matrix of columns with missing values: each pair uses the rows that have both.
 
 `DataFrame.corr` of pandas is two to six times faster for all pairs of columns of one table. To
 correlate one column with 200 others that have missing values, pandas needs all pairs and takes five

@@ -1,4 +1,4 @@
-"""R2 and MAE of accuracies that a line predicts from a measure (Ng et al. 2023, §4.3).
+"""Predict accuracy from a measure by a fitted line: R² and MAE (Ng et al., 2023, §4.3).
 
 A group consists of the models of architecture A that were trained on the domains i and are tested
 on the domain o. For each group, the line a·μ + b, with μ the value of the measure, is fitted by

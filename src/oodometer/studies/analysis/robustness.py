@@ -1,4 +1,4 @@
-"""Compare accuracies on test sets with those on a reference test set (Taori et al., NeurIPS 2020).
+"""Effective robustness: accuracy beyond what a reference test set predicts (Taori et al., 2020).
 
 If the accuracy of models on a shifted test set is plotted against their accuracy on the reference,
 the models lie near a line. The effective robustness of a model is its accuracy on the shifted test

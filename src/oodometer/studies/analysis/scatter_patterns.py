@@ -1,4 +1,4 @@
-"""Pattern of a scatter plot of OOD against ID accuracy (Wenzel et al., NeurIPS 2022, Appendix D).
+"""Classify the scatter of OOD against ID accuracy into patterns (Wenzel et al., 2022, App. D).
 
 The paper distinguishes four patterns by eye. Here, the first of these rules that applies determines
 the pattern:

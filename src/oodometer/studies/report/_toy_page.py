@@ -1,4 +1,4 @@
-"""HTML page of the hypersphere toy: Kendall's τ of NI and ATC by distance (Ng et al., 2023)."""
+"""HTML page of the hypersphere toy: how well invariance and ATC rank models, by distance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heat map of rank correlations among measures, in the order of a hierarchical clustering."""
+"""Heat map of the rank correlations among measures, for the study page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rank the measures of a study, and build the tables of all statistics for its page."""
+"""Tables of a study page: measures ranked by a statistic, with all statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Return results as a long table for `studies.analysis`, one row per model, domain and measure.
+"""Export the results of a store as a long table: one row per model, domain and measure.
 
 The columns are model, architecture, trained_on, tested_on, accuracy, measure, value, low, high,
 reason (if there is no value), n (number of test rows), group, seed, converged, facts (JSON) and

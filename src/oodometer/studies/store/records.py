@@ -1,4 +1,4 @@
-"""Records of a store: models, datasets, predictions, results and failures."""
+"""Record classes of a store: models, datasets, predictions, results and failures."""
 
 from __future__ import annotations
 

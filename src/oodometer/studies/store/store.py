@@ -1,4 +1,4 @@
-"""Store of a study, which any number of processes can read while one process writes."""
+"""Store: save and query a study's models, predictions and results (many readers, one writer)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Back-translation: translate to a pivot language and back (Sennrich et al., ACL 2016)."""
+"""Back-translation transform, by Apertium or Marian models (Sennrich et al., ACL 2016)."""
 
 from __future__ import annotations
 
