@@ -1,4 +1,4 @@
-"""Probabilistic adaptive performance estimation (PAPE; Białek et al., 2024).
+"""Mean confidence, recalibrated with importance weights towards the target (PAPE; Białek et al.).
 
 A domain classifier gives higher weights to source rows that resemble target rows. The confidence is
 then recalibrated on the weighted source rows. The estimate is the mean recalibrated confidence on

@@ -1,4 +1,4 @@
-"""Work of a worker process in a study: predict with models, or compute measures and metrics.
+"""Functions that a study's worker processes call: predict with models, or call compute.py.
 
 If one model or one value fails, the failure is recorded, and the other models and values of the
 task are still computed.

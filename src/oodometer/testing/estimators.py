@@ -245,7 +245,7 @@ def _replicates_center_on_estimate(member: Estimator, seed: int) -> None:
 
 
 def _returns_estimate_or_reason(member: Estimator, seed: int) -> None:
-    """Check that predicted classes only, and a single row, give an estimate or a reason."""
+    """Check that classes without probabilities, and also a single row, give an estimate or a reason."""
     source, target = toy_pair(seed)
     hard_source, hard_target = (
         Predictions.from_classes(rows.classes, k=rows.k, labels=rows.labels)

@@ -35,7 +35,7 @@ FITTED_STATISTICS, RAW_STATISTICS = ("r2", "r2_pearson", "mae"), ("raw_r2", "raw
 
 
 class LineFitValues(NamedTuple):
-    """Values per measure (first axis), and the reason if a measure has no value."""
+    """Statistics of line fits, one entry per measure (first axis), and reasons for missing values."""
 
     values: Floats
     reasons: Ints

@@ -169,7 +169,7 @@ def correlate_groups(
 
 
 def shared_prefixes(test_sets: tuple[str, ...]) -> dict[str, str]:
-    """Map each test set to its text before the first dot, if another test set has the same text.
+    """Map each test set to the prefix of its name (before the first dot) if another one shares it.
 
     >>> shared_prefixes(("c.fog.1", "c.fog.2", "v2-0.7"))
     {'c.fog.1': 'c', 'c.fog.2': 'c'}

@@ -1,4 +1,4 @@
-"""Tables of a study page: measures ranked by a statistic, with all statistics."""
+"""Tables of a study page: the ranking of the measures, with one column per statistic."""
 
 from __future__ import annotations
 

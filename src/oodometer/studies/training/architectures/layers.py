@@ -1,4 +1,4 @@
-"""Layers shared by several architectures.
+"""Layers shared by architectures: centering, convolution layers and a pooled linear head.
 
 No layer changes a tensor in place, so that torch.func can evaluate a network with the weights of
 many models at once. The only exception is batch norm, which updates its running statistics.
