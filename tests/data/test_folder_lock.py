@@ -36,5 +36,5 @@ def test_lock_file_is_overwritten_completely(tmp_path: Path) -> None:
 
 def test_uncreatable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"can.t be written: .* Use another folder"):
+    with pytest.raises(InputError, match=r"cannot be written: .* Use another folder"):
         run(SPEC, tmp_path / "file", work=training_tasks.quick)

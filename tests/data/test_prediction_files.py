@@ -449,7 +449,7 @@ def test_invalid_csv_raises(tmp_path: Path, content: str, message: str) -> None:
 def test_csv_that_is_not_utf_8_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("prob_café,prob_thé\n0.5,0.5\n".encode("latin-1"))
-    assert error_of(path).startswith("a.csv cannot be read as CSV: 'utf-8' codec cannot decode")
+    assert error_of(path).startswith("a.csv cannot be read as CSV: 'utf-8' codec can't decode")
 
 
 def test_unknown_label_column_is_reported(tmp_path: Path) -> None:
