@@ -46,7 +46,7 @@ def work_dtype(scores: Array) -> npt.DTypeLike:
 
 
 def block_copies(scores: Array) -> Iterator[tuple[slice, Floats, int]]:
-    """Yield the rows of each block, a float copy of the block, and the axis of its classes.
+    """Yield for each block the slice of its rows, a float copy, and the copy's axis of classes.
 
     The caller may overwrite the copy. All copies use the same memory, because allocating memory
     takes longer than the computation.

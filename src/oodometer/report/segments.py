@@ -45,7 +45,7 @@ def _is_date(text: str) -> bool:
 
 
 def select_table_segments(segments: Sequence[Segment]) -> list[Segment]:
-    """Return the segments to list: the last dates, or those with the lowest estimates."""
+    """Return the segments for the table: the latest ones if segments are dates, else the lowest ones."""
     if is_time_series(segments):
         return list(segments[-MAX_DATES:])
     return lowest_segments(segments, MAX_LISTED_SEGMENTS)
