@@ -25,13 +25,13 @@ def assert_conformance(
     rules: Sequence[Rule], members: Sequence[Any], arguments: Sequence[Any]
 ) -> None:
     """Run each rule on each member with each argument; fail with a list of all violations."""
-    by_name = {
-        f"{member.name}, {rule.__name__.strip('_')}": (rule, member)
-        for member, rule in product(members, rules)
+    cases = {
+        f"{number}: {member.name}, {rule.__name__.strip('_')}, {argument}": (rule, member, argument)
+        for number, (member, rule, argument) in enumerate(product(members, rules, arguments))
     }
 
-    def check(case: str, argument: Any) -> None:
-        rule, member = by_name[case]
+    def check(case: str) -> None:
+        rule, member, argument = cases[case]
         rule(member, argument)
 
-    check_cases(check, product(by_name, arguments))
+    check_cases(check, ((case,) for case in cases))

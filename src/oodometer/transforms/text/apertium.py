@@ -1,7 +1,7 @@
 """Back-translation by the rule-based system Apertium (Forcada et al., 2011).
 
-See Forcada et al., Machine Translation 2011. Apertium and one of its language pairs must be
-installed. No network connection and no downloaded weights are needed.
+Apertium and one of its language pairs must be installed. No network connection and no downloaded
+weights are needed.
 """
 
 from __future__ import annotations
