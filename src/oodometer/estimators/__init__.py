@@ -1,5 +1,6 @@
 """Estimators of a model's accuracy on unlabelled data, from its predictions alone.
- To add an estimator, write a new file in this package with a frozen dataclass, and add an instance
+
+To add an estimator, write a new file in this package with a frozen dataclass, and add an instance
 of it to `MEMBERS` in `registry.py`. Test it with `oodometer.testing.check_estimator`. Other
 packages can register estimators by an entry point of the group `oodometer.estimators`.
 """

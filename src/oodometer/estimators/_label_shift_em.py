@@ -1,5 +1,6 @@
 """Maximum-likelihood class frequencies under label shift (EM; Saerens et al., 2002).
- The class frequencies q of the target maximize the likelihood L(q) = mean log Σ_y q_y p_y(x) /
+
+The class frequencies q of the target maximize the likelihood L(q) = mean log Σ_y q_y p_y(x) /
 p_s(y), where p_s are the class frequencies of the source. The maximum is found by
 expectation-maximization (EM), accelerated by squared extrapolation (SQUAREM; Varadhan & Roland,
 2008).

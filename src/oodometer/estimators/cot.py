@@ -1,5 +1,6 @@
 """Confidence optimal transport (COT and COTT; Lu et al., NeurIPS 2023).
- COT assigns every target row to a class, such that the classes have the frequencies of the source
+
+COT assigns every target row to a class, such that the classes have the frequencies of the source
 labels. Assigning a row to a class costs one minus the class's predicted probability. The estimate
 is one minus the mean cost of the cheapest assignment (optimal transport). COTT applies a threshold
 to the transport cost of each row, as ATC applies a threshold to the confidence.

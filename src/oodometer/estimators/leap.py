@@ -1,5 +1,6 @@
 """Accuracy from an estimated contingency table of the target (LEAP; Volpi et al., 2024).
- Let M be the target's contingency table of predicted classes (rows) and true classes (columns).
+
+Let M be the target's contingency table of predicted classes (rows) and true classes (columns).
 Under label shift, it satisfies four conditions:
 
 - Its cells are not negative and sum to 1.

@@ -1,5 +1,6 @@
 """Error rate, negative log-likelihood and calibration error, each with a 95 % confidence interval.
- The metrics are defined as in Wenzel et al., "Assaying Out-Of-Distribution Generalization in
+
+The metrics are defined as in Wenzel et al., "Assaying Out-Of-Distribution Generalization in
 Transfer Learning", NeurIPS 2022.
 """
 

@@ -1,5 +1,6 @@
 """Demographic disparity between two inferred environments (EIIL; Creager et al., ICML 2021).
- An environment is a group of rows. The rows are divided into the two environments for which the
+
+An environment is a group of rows. The rows are divided into the two environments for which the
 fixed model violates the invariance principle most, as measured by the EIIL penalty. The
 environments need not correspond to real groups of people, so the metric implies nothing about
 fairness.

@@ -1,5 +1,6 @@
 """F1, balanced accuracy and AUROC, computed per class and averaged over classes (macro average).
- Classes without rows have no value. They are left out of the average, and a note states their
+
+Classes without rows have no value. They are left out of the average, and a note states their
 number.
 """
 

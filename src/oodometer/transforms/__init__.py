@@ -1,5 +1,6 @@
 """Transforms: random changes of inputs that should preserve their class.
- To add a transform, write a new file in this package with a frozen dataclass that derives from
+
+To add a transform, write a new file in this package with a frozen dataclass that derives from
 `Transform`, and add an instance of it to `MEMBERS` in `registry.py`. Test it with
 `oodometer.testing.check_transform`, and add it to the list of transforms in `docs/methods.md`.
 Other packages can register transforms by an entry point of the group `oodometer.transforms`.

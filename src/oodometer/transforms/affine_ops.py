@@ -1,5 +1,6 @@
 """Affine operations on one image: rotation, shear, translation and cropping.
- An image is a uint8 array of shape (height, width) or (height, width, 3). The operations of
+
+An image is a uint8 array of shape (height, width) or (height, width, 3). The operations of
 RandAugment (`rotate`, `shear_*`, `translate_*`) use the nearest pixel, as its authors did, and
 their results equal those of Pillow bit for bit. `shift_bilinear` and `crop_bilinear` interpolate,
 so that small shifts have an effect even at 8 × 8 pixels. Where the result shows an area outside of

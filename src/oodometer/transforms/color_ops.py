@@ -1,5 +1,6 @@
 """Color operations of RandAugment on one image (Cubuk et al., CVPRW 2020).
- The results equal those of Pillow bit for bit, and are computed faster. An image is a uint8 array
+
+The results equal those of Pillow bit for bit, and are computed faster. An image is a uint8 array
 of shape (height, width) or (height, width, 3). Operations that change each pixel value on its own
 use a lookup table of 256 values. `color`, `contrast`, `brightness` and `sharpness` interpolate
 between a base image (gray, black or smoothed) at factor 0 and the original image at factor 1. At

@@ -1,5 +1,6 @@
 """Blur corruptions: Gaussian, defocus, motion and zoom blur (after Hendrycks & Dietterich, 2019).
- A blur is the mean of shifted copies of the image. Shifts use bilinear interpolation, so that a
+
+A blur is the mean of shifted copies of the image. Shifts use bilinear interpolation, so that a
 blur of less than a pixel, which is common on small images, also has an effect. Sizes are fractions
 of the shorter side. Beyond its edges, the image is continued by its mirror image.
 """

@@ -1,5 +1,6 @@
 """Back-translation by two local Marian models, with sampling (Junczys-Dowmunt et al., ACL 2018).
- The tokenizer of Marian needs the package sentencepiece. Folders of other encoder-decoder models
+
+The tokenizer of Marian needs the package sentencepiece. Folders of other encoder-decoder models
 also work if they contain a tokenizer.json.
 """
 

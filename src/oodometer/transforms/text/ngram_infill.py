@@ -1,5 +1,6 @@
 """Fill in masked words by a bigram model with Witten-Bell smoothing (Witten & Bell, 1991).
- The model is a small substitute for a masked language model. It needs no download and learns in
+
+The model is a small substitute for a masked language model. It needs no download and learns in
 seconds. The probability of a word w in a gap between the tokens l (left) and r (right) is the
 mixture
 
