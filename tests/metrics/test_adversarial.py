@@ -27,6 +27,8 @@ from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView, ViewSource
 
 SIZES = (0.02, 0.1)
+# Sizes at which the attack changes some predictions of the toy networks.
+RMS = AdversarialError(sizes=SIZES, unit="rms")
 
 
 def convolutions() -> nn.Sequential:
@@ -70,8 +72,9 @@ def linear() -> nn.Linear:
 
 
 @pytest.mark.parametrize("size", [0.05, 0.3, 1.0])
-def test_linear_model_matches_its_margins(size: float) -> None:
-    """Two classes: a row flips if its distance to the boundary is below size · √d."""
+@pytest.mark.parametrize(("unit", "factor"), [("l2", 1.0), ("rms", math.sqrt(5))])
+def test_linear_model_matches_its_margins(size: float, unit: Any, factor: float) -> None:
+    """Two classes: a row flips if its distance to the boundary is below the radius."""
     torch.manual_seed(3)
     net = nn.Linear(5, 2)
     view = view_of(as_model(net), VECTORS, noisy_labels(net, VECTORS) % 2)
@@ -79,9 +82,9 @@ def test_linear_model_matches_its_margins(size: float) -> None:
     logits = VECTORS @ weights.T + offsets
     signs = np.where(view.labels == 1, 1, -1)
     margins = signs * (logits[:, 1] - logits[:, 0]) / np.linalg.norm(weights[1] - weights[0])
-    assert np.abs(margins - size * math.sqrt(5)).min() > 1e-4
-    score = AdversarialError(sizes=(size,)).evaluate(view)
-    assert score.value == pytest.approx(np.mean(margins < size * math.sqrt(5)))
+    assert np.abs(margins - size * factor).min() > 1e-4
+    score = AdversarialError(sizes=(size,), unit=unit).evaluate(view)
+    assert score.value == pytest.approx(np.mean(margins < size * factor))
     assert score.facts["error"] == pytest.approx(np.mean(margins < 0))
 
 
@@ -97,7 +100,7 @@ def test_value_matches_a_loop_over_rows() -> None:
             end = apgd(module, point, known, radius=radius, steps=20, box=(0.0, 1.0))
             fooled.append(int(module(end).argmax()) != int(label))
         wrong.append(fooled)
-    score = AdversarialError(sizes=SIZES).evaluate(view)
+    score = RMS.evaluate(view)
     assert [score.facts["error_at_0.02"], score.facts["error_at_0.1"]] == pytest.approx(
         np.mean(wrong, axis=0)
     )
@@ -108,10 +111,40 @@ def test_value_matches_a_loop_over_rows() -> None:
 
 def test_both_units_describe_the_same_attack() -> None:
     view, d = image_view(), 8 * 8 * 3
-    first = AdversarialError(sizes=SIZES).evaluate(view)
+    first = RMS.evaluate(view)
     lengths = tuple(size * math.sqrt(d) for size in SIZES)
     second = AdversarialError(sizes=lengths, unit="l2").evaluate(view)
     assert (first.value, first.low, first.high) == (second.value, second.low, second.high)
+
+
+def test_defaults_are_the_printed_radii() -> None:
+    assert AdversarialError() == AdversarialError(sizes=(0.001, 0.02), unit="l2")
+
+
+def test_sizes_are_separate_metrics_with_the_values_of_the_mean() -> None:
+    """A size alone has the rate of the joint metric, because larger attacks find every error."""
+    joint = RMS.evaluate(image_view())
+    single = [AdversarialError(sizes=(size,), unit="rms") for size in SIZES]
+    assert [metric.name for metric in single] == ["adversarial_error_0.02", "adversarial_error_0.1"]
+    values = [metric.evaluate(image_view()).value for metric in single]
+    assert values == [joint.facts["error_at_0.02"], joint.facts["error_at_0.1"]]
+    assert values[0] < values[1]
+    assert joint.value == pytest.approx(np.mean(values))
+
+
+def test_metrics_of_one_view_share_the_attack(monkeypatch: pytest.MonkeyPatch) -> None:
+    radii: list[float] = []
+
+    def counting_apgd(*arguments: Any, radius: float, **options: Any) -> Any:
+        radii.append(radius)
+        return apgd(*arguments, radius=radius, **options)
+
+    monkeypatch.setattr(adversarial, "apgd", counting_apgd)
+    view = image_view()
+    for sizes in ((0.3, 0.5), (0.5,), (0.3,), (0.7,)):
+        AdversarialError(sizes=sizes).evaluate(view)
+    AdversarialError(sizes=(0.3,), steps=5).evaluate(view)
+    assert radii == [0.3, 0.5, 0.7, 0.3]
 
 
 # Invariances ---------------------------------------------------------------------------------
@@ -134,25 +167,23 @@ def test_order_and_batch_size_do_not_matter() -> None:
     net = convolutions()
     labels = noisy_labels(net, IMAGES)
     order = np.random.default_rng(0).permutation(40)
-    whole = AdversarialError(sizes=SIZES).evaluate(view_of(as_model(net), IMAGES, labels))
+    whole = RMS.evaluate(view_of(as_model(net), IMAGES, labels))
     others = (
-        AdversarialError(sizes=SIZES).evaluate(view_of(as_model(net), IMAGES, labels)),
-        AdversarialError(sizes=SIZES[::-1]).evaluate(view_of(as_model(net), IMAGES, labels)),
-        AdversarialError(sizes=SIZES).evaluate(
-            view_of(as_model(net), IMAGES[order], labels[order])
+        RMS.evaluate(view_of(as_model(net), IMAGES, labels)),
+        AdversarialError(sizes=SIZES[::-1], unit="rms").evaluate(
+            view_of(as_model(net), IMAGES, labels)
         ),
-        AdversarialError(sizes=SIZES).evaluate(
-            view_of(as_model(net, batch_size=7), IMAGES, labels)
-        ),
+        RMS.evaluate(view_of(as_model(net), IMAGES[order], labels[order])),
+        RMS.evaluate(view_of(as_model(net, batch_size=7), IMAGES, labels)),
     )
     assert 0 < whole.facts["error"] < whole.value < 1
     assert all(first == whole for first in others)
 
 
 def test_reading_in_batches_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = AdversarialError(sizes=SIZES).evaluate(image_view())
+    whole = RMS.evaluate(image_view())
     monkeypatch.setattr(adversarial, "DEFAULT_BATCH_ROWS", 9)
-    assert AdversarialError(sizes=SIZES).evaluate(image_view()) == whole
+    assert RMS.evaluate(image_view()) == whole
 
 
 def test_normalisation_is_part_of_the_attacked_model() -> None:
@@ -171,7 +202,9 @@ def test_normalisation_is_part_of_the_attacked_model() -> None:
     labels = noisy_labels(Scaled(), IMAGES)
     inside = view_of(as_model(Scaled()), IMAGES, labels)
     outside = view_of(TorchModel(convolutions(), **settings), IMAGES, labels)
-    first, second = (AdversarialError(sizes=(0.01,)).evaluate(view) for view in (inside, outside))
+    first, second = (
+        AdversarialError(sizes=(0.01,), unit="rms").evaluate(view) for view in (inside, outside)
+    )
     assert first.value == second.value > first.facts["error"]
 
 
@@ -180,7 +213,7 @@ def test_probability_outputs_are_attacked_like_logits() -> None:
     labels = noisy_labels(linear(), VECTORS)
     probs = view_of(as_model(net, outputs="probs"), VECTORS, labels)
     logits = view_of(as_model(linear()), VECTORS, labels)
-    first, second = (AdversarialError(sizes=SIZES).evaluate(view) for view in (probs, logits))
+    first, second = (RMS.evaluate(view) for view in (probs, logits))
     assert first == second
 
 
@@ -208,14 +241,9 @@ def test_class_order_does_not_matter(order: tuple[str, ...]) -> None:
     inner = as_model(linear())
     assert isinstance(inner, TorchModel)
     labels = noisy_labels(linear(), VECTORS)
-    plain = AdversarialError(sizes=SIZES).evaluate(view_of(inner, VECTORS, labels))
+    plain = RMS.evaluate(view_of(inner, VECTORS, labels))
     names = np.array(["ant", "bee", "cat"])[labels]
-    assert (
-        AdversarialError(sizes=SIZES).evaluate(
-            view_of(ReorderedModel(inner, order), VECTORS, names)
-        )
-        == plain
-    )
+    assert RMS.evaluate(view_of(ReorderedModel(inner, order), VECTORS, names)) == plain
 
 
 # Notes ---------------------------------------------------------------------------------------
@@ -225,7 +253,7 @@ def test_rows_are_subsampled_by_content() -> None:
     net = convolutions()
     labels = noisy_labels(net, IMAGES)
     order = np.random.default_rng(0).permutation(40)
-    metric = AdversarialError(sizes=SIZES, rows=15)
+    metric = AdversarialError(sizes=SIZES, unit="rms", rows=15)
     first = metric.evaluate(view_of(as_model(net), IMAGES, labels))
     second = metric.evaluate(view_of(as_model(net), IMAGES[order], labels[order]))
     assert first == second
@@ -254,9 +282,7 @@ def test_rows_without_gradient_are_noted() -> None:
             score: Tensor = self.inner(x.round())
             return score
 
-    score = AdversarialError(sizes=SIZES).evaluate(
-        view_of(as_model(Rounded()), VECTORS, noisy_labels(Rounded(), VECTORS))
-    )
+    score = RMS.evaluate(view_of(as_model(Rounded()), VECTORS, noisy_labels(Rounded(), VECTORS)))
     assert score.value == score.facts["error"] == pytest.approx(12 / 60)
     assert score.notes[-1] == "48 rows were not moved: their gradient is 0 or misleading"
 
@@ -276,7 +302,7 @@ def test_network_is_unchanged() -> None:
     view = image_view()
     network = view.network.module
     before = {name: part.clone() for name, part in network.state_dict().items()}
-    AdversarialError(sizes=SIZES).evaluate(view)
+    RMS.evaluate(view)
     assert all(torch.equal(part, before[name]) for name, part in network.state_dict().items())
     assert all(part.grad is None and part.requires_grad for part in network.parameters())
     assert not any(part.training for part in network.modules())
@@ -320,7 +346,7 @@ def test_model_and_labels_are_required() -> None:
         ({"sizes": (math.nan,)}, r"got \(nan,\)"),
         ({"steps": 0}, r"steps must be at least 1; got 0\."),
         ({"rows": 0}, r"rows must be at least 1; got 0\."),
-        ({"unit": "linf"}, r"unit must be rms or l2; got 'linf'\."),
+        ({"unit": "linf"}, r"unit must be l2 or rms; got 'linf'\."),
     ],
 )
 def test_invalid_settings_raise(settings: dict[str, Any], message: str) -> None:

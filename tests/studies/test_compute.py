@@ -37,7 +37,7 @@ SPEC: dict[str, Any] = {
     "temperature": "both",
     "invariance": ["gaussian"],
     "measures": [*OUTER, *INNER, "h-divergence-ms"],
-    "metrics": ["nll", "ece", "adversarial_error"],
+    "metrics": ["nll", "ece", "adversarial_error_0.001", "adversarial_error_0.02"],
     "draws": 3,
     "seed": 5,
 }

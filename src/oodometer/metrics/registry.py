@@ -29,6 +29,8 @@ MEMBERS: tuple[Metric, ...] = (
     NegativeLogLikelihood(),
     CalibrationError(),
     AdversarialError(),
+    AdversarialError(sizes=(0.001,)),
+    AdversarialError(sizes=(0.02,)),
     DemographicDisparity(),
     BalancedAccuracy(),
     F1(),
