@@ -11,7 +11,7 @@ from oodometer.core.random_streams import RowStreams
 from oodometer.studies.training.augment import AUGMIX_OPERATIONS, N_CHAINS, AugMix, augmentation
 from oodometer.studies.training.sampling import row_streams
 from oodometer.testing import check_transform, toy_inputs
-from oodometer.transforms import RandAugment
+from oodometer.transforms import FlipCrop, RandAugment
 from oodometer.transforms.corruptions import CORRUPTIONS
 
 
@@ -87,7 +87,9 @@ def test_no_operation_is_a_corruption() -> None:
 def test_augmentations_by_name() -> None:
     assert augmentation("none") is None
     assert augmentation("randaugment") == RandAugment(n_ops=2)
-    assert augmentation("augmix") == AugMix()
+    assert augmentation("augmix") == augmentation("augmix-jsd") == AugMix()
+    # NI A.5: at least 8 % of the area.
+    assert augmentation("flip-crop") == FlipCrop(0.92)
 
 
 def test_unknown_augmentation_is_rejected() -> None:

@@ -22,6 +22,7 @@ from oodometer.core.errors import InputError
 from oodometer.models import as_model
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._train import TrainedModel, train
+from oodometer.studies.training.build import build_network, get_architecture, seeded_torch
 from oodometer.studies.training.checkpoint import (
     finished_models,
     load_facts,
@@ -101,6 +102,29 @@ def test_fine_tuned_encoder_is_loaded_unchanged(tmp_path: Path) -> None:
     fresh = BertModel.from_pretrained(str(body)).state_dict()
     kept = {name[5:]: one for name, one in whole.weights.items() if name.startswith("body.")}
     assert any(not np.array_equal(fresh[name], weight) for name, weight in kept.items())
+
+
+@pytest.mark.parametrize("part", ["head", "whole"])
+def test_encoder_with_mlp_head_is_loaded_unchanged(tmp_path: Path, part: str) -> None:
+    body = bert_folder(tmp_path / "body")
+    settings = {"folder": str(body), "length": 20, "pooling": "cls", "head": "mlp", "hidden": 8}
+    one = recipe("encoder", settings=settings, part=part, lr=0.05, stop_at=None, few_shot=8)
+    words, labels = texts()
+    trained = train(one, group(words, labels))
+    head = {f"head.{at}.{name}" for at in (0, 3) for name in ("weight", "bias")}
+    assert {name for name in trained.weights if not name.startswith("body.")} == head
+    assert (set(trained.weights) == head) == (part == "head")
+    model = load_model(save(tmp_path / "pool", trained))
+    with seeded_torch(one.seed):
+        module = build_network(one, trained.shape)
+    before = module.state_dict()
+    assert all(not np.array_equal(trained.weights[name], before[name]) for name in head)
+    module.load_state_dict(
+        {**before, **{name: torch.tensor(value) for name, value in trained.weights.items()}}
+    )
+    tokens = get_architecture(one, "text").tokens([])
+    logits = module.eval()(torch.from_numpy(tokens.encode(words))).detach()
+    assert np.allclose(model.classify(words).probs, logits.softmax(dim=1), atol=1e-5)
 
 
 def test_heads_of_one_encoder_share_it_and_its_outputs(tmp_path: Path) -> None:

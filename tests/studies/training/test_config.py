@@ -16,14 +16,22 @@ OTHER: dict[str, Any] = {
     "group": "vlcs", "domains": ("sketch",), "architecture": "vgg", "settings": {"width": 9},
     "seed": 1, "batch": 65, "lr": 2e-3, "optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.1,
     "schedule": "cosine", "epochs": 51, "stop_at": None, "label_noise": 0.1,
-    "augment": "augmix", "few_shot": 5, "part": "head",
+    "augment": "augmix", "few_shot": 5, "part": "head", "coral": 0.5, "jsd": 6.0,
 }  # fmt: skip
+# Values that another key needs.
+NEEDED: dict[str, dict[str, Any]] = {
+    "coral": {"domains": ("photo", "sketch")},
+    "jsd": {"augment": "augmix-jsd"},
+}
 
 
 def test_id_depends_on_every_key() -> None:
     assert set(OTHER) == {field.name for field in fields(TrainingConfig)}
-    ids = {replace(PLAIN, **{name: value}).id for name, value in OTHER.items()}
-    assert len(ids | {PLAIN.id}) == len(OTHER) + 1
+    ids = {PLAIN.id}
+    for name, value in OTHER.items():
+        base = replace(PLAIN, **NEEDED.get(name, {}))
+        ids |= {base.id, replace(base, **{name: value}).id}
+    assert len(ids) == 1 + len(OTHER) + len(NEEDED)
 
 
 def test_id_does_not_depend_on_the_order_of_settings() -> None:
@@ -43,6 +51,26 @@ def test_integer_and_equal_float_have_the_same_id() -> None:
 def test_id_of_a_known_configuration_never_changes() -> None:
     """Models on disk are found by their id: if it must change, so must RECIPE_FORMAT."""
     assert PLAIN.id == "89b8a348af060ede"
+    assert replace(PLAIN, coral=0, jsd=12).id == "89b8a348af060ede"
+    assert not {"coral", "jsd"} & PLAIN.to_dict().keys()
+
+
+def test_added_keys_are_restored_from_stored_files() -> None:
+    both = replace(PLAIN, domains=("photo", "sketch"), coral=0.5, augment="augmix-jsd", jsd=6)
+    assert TrainingConfig.from_dict(both.to_dict()) == both
+    assert both.to_dict()["coral"] == 0.5
+
+
+def test_coral_needs_two_domains_and_two_rows_of_each() -> None:
+    with pytest.raises(InputError, match=r"coral .* at least two training domains.*\['photo'\]"):
+        replace(PLAIN, coral=1)
+    with pytest.raises(InputError, match=r"batch .* at least 4 with coral.*got 3"):
+        replace(PLAIN, domains=("photo", "sketch"), coral=1, batch=3)
+
+
+def test_jsd_needs_its_augmentation() -> None:
+    with pytest.raises(InputError, match=r'jsd .* needs augment = "augmix-jsd".*jsd = 6 .*augmix'):
+        replace(PLAIN, augment="augmix", jsd=6)
 
 
 INVALID: list[tuple[str, Any, str]] = [
@@ -60,6 +88,15 @@ INVALID: list[tuple[str, Any, str]] = [
     ("stop_at", math.inf, "finite; got inf"),
     ("label_noise", 1.1, "at most 1; got 1.1"),
     ("few_shot", 0, "at least 1; got 0"),
+    ("coral", -1.0, "at least 0; got -1.0"),
+    ("coral", math.inf, "finite; got inf"),
+    ("jsd", -1.0, "at least 0; got -1.0"),
+    (
+        "augment",
+        "flipcrop",
+        "'none', 'randaugment', 'augmix', 'augmix-jsd' or 'flip-crop'; got 'flipcrop'. "
+        "Did you mean 'flip-crop'?",
+    ),
     ("optimizer", "adams", "'adam' or 'sgd'; got 'adams'. Did you mean 'adam'?"),
 ]
 

@@ -1,7 +1,7 @@
-"""Augmentation of training images: RandAugment and AugMix (Hendrycks et al., ICLR 2020).
+"""Augmentation of training images: RandAugment, AugMix (Hendrycks et al., ICLR 2020), flip-crop.
 
 As in the paper, AugMix does not use the operations that resemble corruptions of the test data
-(contrast, color, brightness, sharpness). The consistency loss of the paper is not implemented.
+(contrast, color, brightness, sharpness).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.studies.training.config import Augment
-from oodometer.transforms import RandAugment, affine_ops, color_ops
+from oodometer.transforms import FlipCrop, RandAugment, affine_ops, color_ops
 from oodometer.transforms.color_ops import Image
 from oodometer.transforms.images import drop_gray_channel, require_images
 from oodometer.transforms.magnitude import check_magnitude
@@ -154,7 +154,8 @@ def _mix_images(copies: list[Image], weights: Floats) -> Image:
 def augmentation(name: Augment) -> Transform | None:
     """Return the augmentation with the given name; None for "none".
 
-    RandAugment applies two operations, as in its paper.
+    RandAugment applies two operations, as in its paper. "flip-crop" flips half of the images and
+    crops them to between 8 % and 100 % of their area, as in Ng et al. (2023).
 
     >>> augmentation("augmix")
     AugMix(magnitude=3.0)
@@ -163,5 +164,7 @@ def augmentation(name: Augment) -> Transform | None:
         "none": None,
         "randaugment": RandAugment(n_ops=2),
         "augmix": AugMix(),
+        "augmix-jsd": AugMix(),
+        "flip-crop": FlipCrop(),
     }
     return members[name]

@@ -14,9 +14,12 @@ from oodometer.studies._toml import Field, NonEmpty, PositiveInt, validate_field
 
 OptimizerName = Literal["adam", "sgd"]
 Schedule = Literal["constant", "inverse-square-root", "cosine"]
-Augment = Literal["none", "randaugment", "augmix"]
+Augment = Literal["none", "randaugment", "augmix", "augmix-jsd", "flip-crop"]
 TrainedPart = Literal["whole", "head"]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+LossWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Weight of the Jensen–Shannon loss in the AugMix paper.
+AUGMIX_JSD_WEIGHT = 12.0
 # Version of the training code; increment it if the same configuration now gives another model.
 RECIPE_FORMAT = 1
 # Maps the key of each setting to the attribute that holds it. The keys are used in stored files, in
@@ -40,7 +43,12 @@ KEYS: dict[str, str] = {
     "augment": "augment",
     "few_shot": "few_shot",
     "part": "part",
+    "coral": "coral",
+    "jsd": "jsd",
 }
+# Keys that are left out of stored files and of the hash if they have their default values, because
+# they were added when models already existed.
+OPTIONAL_KEYS = ("coral", "jsd")
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,11 @@ class TrainingConfig:
     label_noise    fraction of training labels that are replaced by random classes
     augment        augmentation of training images
     few_shot       number of training rows used per class; None uses all rows
-    part           "whole" trains all weights, "head" only the last linear layer; the rest of the
-                   network is then in evaluation mode, so dropout applies only before the head
+    part           "whole" trains all weights, "head" only the head, which is the last linear layer
+                   or the MLP of an encoder; the rest of the network is then in evaluation mode, so
+                   dropout applies only before and inside the head
+    coral          weight of the Deep CORAL loss over the training domains
+    jsd            weight of the Jensen–Shannon loss if `augment` is "augmix-jsd"
     """
 
     group: str
@@ -81,11 +92,34 @@ class TrainingConfig:
     augment: Augment = "none"
     few_shot: PositiveInt | None = None
     part: TrainedPart = "whole"
+    coral: LossWeight = 0.0
+    jsd: LossWeight = AUGMIX_JSD_WEIGHT
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", dict(sorted(self.settings.items())))
         # This also converts 1 to 1.0 in float fields, so that both give the same hash.
         validate_fields(self, "the training configuration")
+        self._check_losses()
+
+    def _check_losses(self) -> None:
+        """Raise if a weight of a loss does not fit the other values."""
+        if self.jsd != AUGMIX_JSD_WEIGHT and self.augment != "augmix-jsd":
+            raise InputError(
+                f'jsd of the training configuration needs augment = "augmix-jsd"; got jsd = '
+                f"{self.jsd:g} and augment = {self.augment!r}. Change augment or remove jsd."
+            )
+        if self.coral and len(self.domains) < 2:
+            raise InputError(
+                "coral of the training configuration needs at least two training domains; got coral "
+                f"= {self.coral:g} and domains = {list(self.domains)!r}. Train on several domains "
+                'together, for example with domains = "all-but-one", or set coral = 0.'
+            )
+        if self.coral and self.batch < 2 * len(self.domains):
+            raise InputError(
+                "batch of the training configuration must be at least "
+                f"{2 * len(self.domains)} with coral, two rows for each of {len(self.domains)} "
+                f"training domains; got {self.batch}."
+            )
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -93,6 +127,9 @@ class TrainingConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, with the keys of `KEYS`, for JSON and for the id."""
         values = {key: getattr(self, attribute) for key, attribute in KEYS.items()}
+        for key in OPTIONAL_KEYS:
+            if values[key] == getattr(type(self), KEYS[key]):
+                del values[key]
         return {
             **values,
             "domains": list(self.domains),

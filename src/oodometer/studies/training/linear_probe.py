@@ -1,6 +1,7 @@
-"""Linear probe: train only the head, the last linear layer, on the outputs of the frozen body.
+"""Linear probe: train only the head on the outputs of the frozen body.
 
-The body is the network without its head.
+The head is the last linear layer or, for an encoder with an MLP, the whole MLP. The body is the
+network without its head.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import prod
@@ -454,8 +454,8 @@ class PoolSpec:
             for name in part.architectures:
                 key = repr((name, settings))
                 if key not in full_settings:
-                    architecture: Any = architectures.get(name, settings)
-                    full_settings[key] = asdict(architecture)
+                    architecture = architectures.get(name, settings)
+                    full_settings[key] = architectures.stored_settings(architecture)
                 for domains in part.domains:
                     yield TrainingConfig(self.group.name, domains, name, full_settings[key], **own)
 

@@ -16,7 +16,12 @@ from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.models.introspection.network import LAST_LINEAR_INPUT
 from oodometer.models.torch import TorchModel
-from oodometer.studies.training.architectures import get, head_parameters
+from oodometer.studies.training.architectures import (
+    get,
+    head_parameters,
+    last_linear_name,
+    stored_settings,
+)
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.hf_encoder import HuggingFaceEncoder
 from oodometer.testing import check_model, toy_inputs
@@ -25,6 +30,7 @@ from tests.support import encoder_folders
 TEXTS = [*toy_inputs("text", n=5), "good", ""]
 PAIRS = list(zip(TEXTS, reversed(TEXTS), strict=True))
 LENGTH = 20
+WEIGHTS = ("weight", "bias")
 
 
 def shape(kind: Any = "text", *, length: int = LENGTH) -> InputShape:
@@ -162,3 +168,38 @@ def test_weights_of_another_network_are_rejected(folder: Path, tmp_path: Path) -
     save_file({"other": torch.zeros(2)}, copied / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match="it lacks the weights embeddings"):
         HuggingFaceEncoder(str(copied)).build(shape())
+
+
+def test_mlp_head_has_one_hidden_layer_with_tanh(folder: Path) -> None:
+    encoder = HuggingFaceEncoder(str(folder), pooling="cls", length=LENGTH, head="mlp", hidden=6)
+    module = encoder.build(shape()).eval()
+    numbers = torch.from_numpy(encoder.tokens([]).encode(TEXTS))
+    with torch.no_grad():
+        mask = (numbers != encoder_folders.PAD).long()
+        token = module.body(input_ids=numbers, attention_mask=mask).last_hidden_state[:, 0]
+        first, _, _, last = module.head
+        hidden = torch.tanh(token @ first.weight.T + first.bias)
+        expected = hidden @ last.weight.T + last.bias
+        assert torch.allclose(module(numbers), expected, atol=1e-5)
+    assert (first.out_features, last.in_features) == (6, 6)
+
+
+def test_mlp_head_has_512_units_by_default(folder: Path) -> None:
+    module = get("encoder", {"folder": str(folder), "head": "mlp"}).build(shape())
+    assert head_parameters(module) == {f"head.{at}.{part}" for at in (0, 3) for part in WEIGHTS}
+    assert module.head[0].out_features == 512
+    assert last_linear_name(module) == "head.3"
+
+
+def test_settings_of_the_linear_head_are_not_stored(folder: Path) -> None:
+    plain = {"folder": str(folder), "dropout": 0.1, "pooling": "mean", "length": 128}
+    assert stored_settings(get("encoder", {"folder": str(folder)})) == plain
+    mlp = get("encoder", {"folder": str(folder), "head": "mlp", "hidden": 64})
+    assert stored_settings(mlp) == {**plain, "head": "mlp", "hidden": 64}
+
+
+def test_invalid_heads_are_rejected() -> None:
+    with pytest.raises(InputError, match=r'hidden .* needs head = "mlp"; got hidden = 64'):
+        HuggingFaceEncoder("folder", hidden=64)
+    with pytest.raises(InputError, match=r"head of .* must be 'linear' or 'mlp'; got 'lineer'"):
+        HuggingFaceEncoder("folder", head="lineer")  # type: ignore[arg-type]

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
         get,
         head_name,
         head_parameters,
+        last_linear_name,
+        stored_settings,
     )
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "get",
     "head_name",
     "head_parameters",
+    "last_linear_name",
+    "stored_settings",
 ]
 
 if not TYPE_CHECKING:
@@ -32,5 +36,7 @@ if not TYPE_CHECKING:
             "get": "registry",
             "head_name": "registry",
             "head_parameters": "registry",
+            "last_linear_name": "registry",
+            "stored_settings": "registry",
         },
     )

@@ -1,4 +1,4 @@
-"""Transformer encoder from a local Hugging Face folder, with a linear layer on top.
+"""Transformer encoder from a local Hugging Face folder, with a linear layer or an MLP on top.
 
 Nothing is downloaded, and no code in the folder is executed.
 """
@@ -29,6 +29,7 @@ from oodometer.studies.training.architectures.layers import make_module
 from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
 MODEL_DESCRIPTION = "an encoder"
+DEFAULT_HIDDEN = 512
 # Number of batches whose outputs are cached if several models use the same body.
 MAX_CACHED_BATCHES = 4
 # Names that different encoders of transformers use for dropout rates in their configuration.
@@ -42,45 +43,69 @@ DROPOUT_KEYS = (
 
 @dataclass(frozen=True)
 class HuggingFaceEncoder:
-    """Pretrained encoder in `folder`, followed by pooling and a linear layer.
+    """Pretrained encoder in `folder`, followed by pooling and a head.
 
     folder    local Hugging Face folder of the encoder
-    dropout   dropout rate in all layers of the encoder and before the linear layer
+    dropout   dropout rate in all layers of the encoder and before each linear layer of the head
     pooling   "mean" is the mean output over all tokens except padding, "cls" is the output of the
               first token
     length    number of tokens to which texts are truncated
+    head      "linear" is one linear layer, "mlp" has one hidden layer
+    hidden    number of hidden units of the MLP
 
-    The two texts of a pair are encoded as one sequence.
+    The two texts of a pair are encoded as one sequence. Ng et al. (2023) feed the classification
+    token into an MLP with 512 hidden units: pooling = "cls" and head = "mlp". They do not state the
+    activation; the MLP has tanh, as the classification head of RoBERTa in fairseq.
     """
 
     folder: Annotated[str, Field(min_length=1)]
     dropout: DropoutRate = 0.1
     pooling: Literal["mean", "cls"] = "mean"
     length: PositiveInt = 128
+    head: Literal["linear", "mlp"] = "linear"
+    hidden: PositiveInt = DEFAULT_HIDDEN
 
     name: ClassVar[str] = "encoder"
     label: ClassVar[str] = "Encoder"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
+    optional_settings: ClassVar[tuple[str, ...]] = ("head", "hidden")
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.head == "linear" and self.hidden != DEFAULT_HIDDEN:
+            raise InputError(
+                f'hidden of the architecture {self.name!r} needs head = "mlp"; got hidden = '
+                f'{self.hidden} and head = "linear". Set head = "mlp" or remove hidden.'
+            )
 
     def tokens(self, texts: Iterable[TextRow]) -> HuggingFaceTokenizer:
         """Return the tokenizer of the folder; it is not learned from the texts."""
         return HuggingFaceTokenizer(self.folder, self.length)
 
     def build(self, shape: InputShape) -> Any:
-        """Return the pretrained encoder with a new linear layer, initialized at random."""
+        """Return the pretrained encoder with a new head, initialized at random."""
         check_shape(self, shape)
         nn = torch_package().nn
         body = deepcopy(_load_body(self.folder, self.dropout, self.fingerprint()))
-        head = nn.Linear(body.config.hidden_size, shape.classes)
+        head = self._build_head(body.config.hidden_size, shape.classes)
         parts = {"body": body, "dropout": nn.Dropout(self.dropout), "head": head}
         pad = HuggingFaceTokenizer(self.folder, shape.size[0]).pad
         pool = _mean_pool if self.pooling == "mean" else _first_token
         module = make_module(parts, partial(_logits, pad=pad, pool=pool))
+        module.head_name = "head"
         _check_length(module, shape, self.folder)
         return module
+
+    def _build_head(self, width: int, classes: int) -> Any:
+        nn = torch_package().nn
+        if self.head == "linear":
+            return nn.Linear(width, classes)
+        return nn.Sequential(
+            nn.Linear(width, self.hidden),
+            nn.Tanh(),
+            nn.Dropout(self.dropout),
+            nn.Linear(self.hidden, classes),
+        )
 
     def fingerprint(self) -> str:
         """Return a hash of the pretrained weights and their configuration.

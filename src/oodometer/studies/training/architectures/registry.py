@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
 from oodometer.core.errors import UnknownName
@@ -79,8 +80,38 @@ def get(name: str, settings: Mapping[str, Any]) -> Architecture:
     return architecture
 
 
+def stored_settings(architecture: Any) -> dict[str, Any]:
+    """Return the settings of an architecture that are part of a model's id.
+
+    Settings in the class attribute `optional_settings` are left out if they have their default
+    values, because they were added when models already existed.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        An architecture.
+
+    Returns
+    -------
+    dict of str to object
+        Values of the settings, keyed by name.
+
+    Examples
+    --------
+    >>> stored_settings(get("mlp", {"width": 32}))
+    {'width': 32, 'depth': 1, 'dropout': 0.0}
+    """
+    optional = getattr(architecture, "optional_settings", ())
+    defaults = {field.name: field.default for field in fields(architecture)}
+    return {
+        name: value
+        for name, value in asdict(architecture).items()
+        if name not in optional or value != defaults[name]
+    }
+
+
 def head_parameters(module: Any) -> set[str]:
-    """Return the names of the weights of the head, which is the last linear layer.
+    """Return the names of the weights of the head.
 
     Parameters
     ----------
@@ -104,7 +135,10 @@ def head_parameters(module: Any) -> set[str]:
 
 
 def head_name(module: Any) -> str:
-    """Return the name of the head, which is the last linear layer of a network.
+    """Return the name of the head of a network.
+
+    The head is the submodule that the network names in its attribute `head_name`, for example an
+    MLP with several layers. Without this attribute, it is the last linear layer.
 
     Parameters
     ----------
@@ -120,6 +154,28 @@ def head_name(module: Any) -> str:
     --------
     >>> from oodometer.studies.training.architectures.base import InputShape
     >>> head_name(get("mlp", {}).build(InputShape("vectors", classes=2, size=(3,))))
+    '4'
+    """
+    return str(getattr(module, "head_name", None) or last_linear_name(module))
+
+
+def last_linear_name(module: Any) -> str:
+    """Return the name of the last linear layer of a network, whose inputs are the features.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        A network.
+
+    Returns
+    -------
+    str
+        Name as in ``module.named_modules()``.
+
+    Examples
+    --------
+    >>> from oodometer.studies.training.architectures.base import InputShape
+    >>> last_linear_name(get("mlp", {}).build(InputShape("vectors", classes=2, size=(3,))))
     '4'
     """
     linear = torch_package().nn.Linear
