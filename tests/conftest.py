@@ -12,6 +12,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+# Where torchvision's compiled operators do not load, timm is importable only after this module was
+# imported, in this process and in its children.
+OPERATORS_FOLDER = os.path.join(os.path.dirname(__file__), "support", "torchvision_operators")
+_PATHS = [OPERATORS_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(_PATHS)
+importlib.import_module("tests.support.torchvision_operators.sitecustomize")
+
 # No deadline: a busy machine must not fail tests (benchmarks/ measures speed). In CI, examples are
 # the same in every run.
 settings.register_profile("oodometer", deadline=None, derandomize="CI" in os.environ)

@@ -159,7 +159,7 @@ def test_head_is_not_combined_with_a_changed_encoder(tmp_path: Path) -> None:
     weights = body / "model.safetensors"
     bytes_before = weights.read_bytes()
     weights.write_bytes(bytes_before[:-4] + b"\x00\x00\x00\x40")
-    with pytest.raises(InputError, match="now holds another encoder"):
+    with pytest.raises(InputError, match="now holds another network"):
         load_model(folder)
 
 

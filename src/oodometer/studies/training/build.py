@@ -11,6 +11,7 @@ from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training import architectures
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.timm import TimmNetwork
 from oodometer.studies.training.config import TrainingConfig
 
 
@@ -47,12 +48,18 @@ def get_architecture(config: TrainingConfig, kind: InputKind) -> Any:
     return architecture
 
 
-def build_network(config: TrainingConfig, shape: InputShape) -> Any:
+def build_network(config: TrainingConfig, shape: InputShape, *, load: bool = True) -> Any:
     """Return a new network, initialized from torch's random state.
 
-    If only the head is to be trained, all other weights are frozen.
+    If only the head is to be trained, all other weights are frozen. If `load` is false, the caller
+    sets all weights, and an architecture that can do without its pretrained weights does not read
+    them.
     """
-    module = get_architecture(config, shape.kind).build(shape)
+    architecture = get_architecture(config, shape.kind)
+    if load or not isinstance(architecture, TimmNetwork):
+        module = architecture.build(shape)
+    else:
+        module = architecture.build(shape, load=False)
     if config.part == "head":
         trainable = architectures.head_parameters(module)
         for name, weight in module.named_parameters():
@@ -66,5 +73,8 @@ def frozen_body_fingerprint(config: TrainingConfig, kind: InputKind) -> str | No
     The weights of such a body are not saved with the model. The result is also None if the
     architecture has no pretrained body.
     """
-    fingerprint = getattr(get_architecture(config, kind), "fingerprint", None)
-    return None if config.part != "head" or fingerprint is None else str(fingerprint())
+    architecture = get_architecture(config, kind)
+    if config.part != "head" or not hasattr(architecture, "fingerprint"):
+        return None
+    fingerprint: str | None = architecture.fingerprint()
+    return fingerprint

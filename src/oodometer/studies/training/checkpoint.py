@@ -196,9 +196,9 @@ def load_model(folder: str | Path) -> Model:
         shape: InputShape = build(InputShape, result.shape, "shape")
     except InputError as error:
         raise _unreadable_error(folder, RESULT_FILE, error) from error
-    with seeded_torch(config.seed):
-        module = build_network(config, shape)
     has_frozen_body = (folder / BODY_FILE).is_file()
+    with seeded_torch(config.seed):
+        module = build_network(config, shape, load=has_frozen_body)
     weights = _load_weights(folder)
     if has_frozen_body:
         weights = {**_load_body_weights(module, config, shape, folder), **weights}
@@ -247,13 +247,14 @@ def _unreadable_error(folder: Path, name: str, error: Exception) -> InputError:
 def _load_body_weights(
     module: Any, config: TrainingConfig, shape: InputShape, folder: Path
 ) -> dict[str, Array]:
-    """Return the body's weights from the encoder's folder; raise if the encoder has changed."""
+    """Return the pretrained body's weights; raise if the pretrained weights have changed."""
     saved = (folder / BODY_FILE).read_text(encoding="ascii", errors="replace")
     if saved != frozen_body_fingerprint(config, shape.kind):
+        place = get_architecture(config, shape.kind).pretrained_path
         raise InputError(
-            f"The model in {str(folder)!r} is a head for the encoder that was in "
-            f"{config.settings['folder']!r}, and that folder now holds another encoder. Restore "
-            "the encoder, or train the model again."
+            f"The model in {str(folder)!r} is a head for the pretrained network that was in "
+            f"{place!r}, which now holds another network. Restore the pretrained network, or train "
+            "the model again."
         )
     head = head_parameters(module)
     weights = module.state_dict().items()

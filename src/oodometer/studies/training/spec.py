@@ -4,7 +4,8 @@ name = "digits"
 about = "a sentence"                    # optional
 group = "numbers"                       # name of a domain group, or path of its TOML file
 domains = "each"                        # training domains of each model, see below
-architecture = "mlp"                    # or a list of architectures
+architecture = "mlp"                    # or a list of architectures; "timm:NAME" is the network
+                                        # NAME of the package timm
 seeds = [0, 1]                          # or the number of seeds; default: the seed 0, or in a
                                         # random search the index of the draw
 [fixed]                                 # values that are the same for all models
@@ -534,11 +535,9 @@ def _parse_architectures(names: str | tuple[str, ...], group: DomainGroup) -> tu
     names = (names,) if isinstance(names, str) else names
     if not names:
         raise InputError("The key 'architecture' is missing. Add architecture = ….")
-    members: dict[str, Any] = dict(architectures.available())
     for name in names:
-        if name not in members:
-            raise UnknownName("architecture", name, members)
-        kinds = members[name].kinds
+        architecture: Any = architectures.find(name)
+        kinds = architecture.kinds
         if group.kind not in kinds:
             raise InputError(
                 f"The architecture {name!r} accepts {' or '.join(kinds)}, and the group "

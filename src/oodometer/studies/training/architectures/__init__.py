@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from oodometer.studies.training.architectures.registry import (
         MEMBERS,
         available,
+        find,
         get,
         head_name,
         head_parameters,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MEMBERS",
     "available",
+    "find",
     "get",
     "head_name",
     "head_parameters",
@@ -33,6 +35,7 @@ if not TYPE_CHECKING:
         {
             "MEMBERS": "registry",
             "available": "registry",
+            "find": "registry",
             "get": "registry",
             "head_name": "registry",
             "head_parameters": "registry",

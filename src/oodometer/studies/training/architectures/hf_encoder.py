@@ -78,6 +78,11 @@ class HuggingFaceEncoder:
                 f'{self.hidden} and head = "linear". Set head = "mlp" or remove hidden.'
             )
 
+    @property
+    def pretrained_path(self) -> str:
+        """Place of the pretrained weights in messages."""
+        return self.folder
+
     def tokens(self, texts: Iterable[TextRow]) -> HuggingFaceTokenizer:
         """Return the tokenizer of the folder; it is not learned from the texts."""
         return HuggingFaceTokenizer(self.folder, self.length)

@@ -9,6 +9,7 @@ from typing import Any
 from oodometer.core.errors import UnknownName
 from oodometer.core.optional_imports import torch_package
 from oodometer.core.registry import load_entry_points
+from oodometer.models.timm import TIMM_PREFIX
 from oodometer.studies._toml import build
 from oodometer.studies.training.architectures.base import Architecture
 from oodometer.studies.training.architectures.dg_cnn import DGCNN
@@ -18,6 +19,7 @@ from oodometer.studies.training.architectures.nin import NiN
 from oodometer.studies.training.architectures.resnet import ResNet
 from oodometer.studies.training.architectures.small_cnn import SmallCNN
 from oodometer.studies.training.architectures.text_cnn import TextCNN
+from oodometer.studies.training.architectures.timm import timm_architecture
 from oodometer.studies.training.architectures.vgg import VGG
 
 MEMBERS: dict[str, type[Architecture]] = {
@@ -28,6 +30,8 @@ MEMBERS: dict[str, type[Architecture]] = {
 
 def available() -> dict[str, type[Architecture]]:
     """Return all architectures: the built-in ones and those of other installed packages.
+
+    The networks of timm, ``timm:NAME``, are not listed; `find` also finds them.
 
     Returns
     -------
@@ -44,13 +48,45 @@ def available() -> dict[str, type[Architecture]]:
     return {**MEMBERS, **{member.name: type(member) for member in others}}
 
 
+def find(name: str) -> type[Architecture]:
+    """Return the class of the architecture with the given name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the architecture; ``"timm:NAME"`` is the network NAME of the package timm.
+
+    Returns
+    -------
+    type
+        Class of the architecture. Whether timm has a network NAME is checked when it is built.
+
+    Raises
+    ------
+    UnknownName
+        If there is no architecture with this name.
+
+    Examples
+    --------
+    >>> find("mlp").__name__, find("timm:resnet50d").kinds
+    ('MLP', ('images',))
+    """
+    if name.startswith(TIMM_PREFIX):
+        return timm_architecture(name)
+    # Entry points are searched only if the name is not built-in, because the search is slow.
+    members = MEMBERS if name in MEMBERS else available()
+    if name not in members:
+        raise UnknownName("architecture", name, [*members, f"{TIMM_PREFIX}NAME"])
+    return members[name]
+
+
 def get(name: str, settings: Mapping[str, Any]) -> Architecture:
     """Return the architecture with the given name and settings.
 
     Parameters
     ----------
     name : str
-        Name of the architecture.
+        Name of the architecture; ``"timm:NAME"`` is the network NAME of the package timm.
     settings : mapping
         Values of settings, keyed by name; missing settings have their default values.
 
@@ -72,11 +108,7 @@ def get(name: str, settings: Mapping[str, Any]) -> Architecture:
     >>> get("mlp", {"width": 32})
     MLP(width=32, depth=1, dropout=0.0)
     """
-    # Entry points are searched only if the name is not built-in, because the search is slow.
-    members = MEMBERS if name in MEMBERS else available()
-    if name not in members:
-        raise UnknownName("architecture", name, members)
-    architecture: Architecture = build(members[name], settings, f"the architecture {name!r}")
+    architecture: Architecture = build(find(name), settings, f"the architecture {name!r}")
     return architecture
 
 
