@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import fields, replace
 from typing import Any
@@ -23,15 +24,34 @@ NEEDED: dict[str, dict[str, Any]] = {
     "coral": {"domains": ("photo", "sketch")},
     "jsd": {"augment": "augmix-jsd"},
 }
+SCHEDULE_KEYS = {"lr_decay", "lr_decay_epochs", "warmup_epochs"}
 
 
 def test_id_depends_on_every_key() -> None:
-    assert set(OTHER) == {field.name for field in fields(TrainingConfig)}
+    assert set(OTHER) | SCHEDULE_KEYS == {field.name for field in fields(TrainingConfig)}
     ids = {PLAIN.id}
     for name, value in OTHER.items():
         base = replace(PLAIN, **NEEDED.get(name, {}))
         ids |= {base.id, replace(base, **{name: value}).id}
     assert len(ids) == 1 + len(OTHER) + len(NEEDED)
+
+
+def test_id_depends_on_every_key_of_the_schedule() -> None:
+    step = replace(PLAIN, schedule="step", lr_decay=0.1, lr_decay_epochs=10)
+    others = [
+        replace(step, lr_decay=0.2),
+        replace(step, lr_decay_epochs=11),
+        replace(step, lr_decay_epochs=(10,)),
+        replace(step, warmup_epochs=1),
+    ]
+    assert len({one.id for one in [PLAIN, step, *others]}) == 6
+    for one in others:
+        assert TrainingConfig.from_dict(json.loads(one.to_json())) == one
+
+
+def test_later_keys_are_stored_only_if_they_differ_from_the_default() -> None:
+    assert not SCHEDULE_KEYS & set(PLAIN.to_dict())
+    assert replace(PLAIN, warmup_epochs=3).to_dict().keys() & SCHEDULE_KEYS == {"warmup_epochs"}
 
 
 def test_id_does_not_depend_on_the_order_of_settings() -> None:
@@ -53,6 +73,8 @@ def test_id_of_a_known_configuration_never_changes() -> None:
     assert PLAIN.id == "89b8a348af060ede"
     assert replace(PLAIN, coral=0, jsd=12).id == "89b8a348af060ede"
     assert not {"coral", "jsd"} & PLAIN.to_dict().keys()
+    step = replace(PLAIN, schedule="step", lr_decay=0.1, lr_decay_epochs=100, optimizer="adamw")
+    assert step.id == "5f0049666c2aef46"
 
 
 def test_added_keys_are_restored_from_stored_files() -> None:
@@ -97,7 +119,14 @@ INVALID: list[tuple[str, Any, str]] = [
         "'none', 'randaugment', 'augmix', 'augmix-jsd' or 'flip-crop'; got 'flipcrop'. "
         "Did you mean 'flip-crop'?",
     ),
-    ("optimizer", "adams", "'adam' or 'sgd'; got 'adams'. Did you mean 'adam'?"),
+    ("optimizer", "adams", "'adam', 'sgd' or 'adamw'; got 'adams'. Did you mean 'adam'?"),
+    ("schedule", "stepp", "'cosine', 'step' or 'exponential'; got 'stepp'. Did you mean 'step'?"),
+    ("lr_decay", 0.0, "above 0; got 0.0"),
+    ("lr_decay", 1.1, "at most 1; got 1.1"),
+    ("lr_decay_epochs", 0, "a number of epochs, at least 1, or a list of such numbers; got 0"),
+    ("lr_decay_epochs", (3, 0), "a number of epochs, at least 1, or a list of such numbers; got"),
+    ("warmup_epochs", -1, "at least 0; got -1"),
+    ("warmup_epochs", 50, "below epochs = 50; got 50"),
 ]
 
 
@@ -106,9 +135,28 @@ def test_invalid_values_are_rejected() -> None:
     for name, value, expected in INVALID:
         with pytest.raises(InputError) as caught:
             replace(PLAIN, **{name: value})
-        if f"{name} of the training configuration must be {expected}" not in str(caught.value):
-            wrong[f"{name} = {value}"] = str(caught.value)
+        message = str(caught.value)
+        if f"{name} of the training configuration must be " not in message or (
+            expected not in message
+        ):
+            wrong[f"{name} = {value}"] = message
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"schedule": "step", "lr_decay": 0.1}, "has no key 'lr_decay_epochs', which the schedule 'step' needs"),
+        ({"schedule": "exponential"}, "has no key 'lr_decay', which the schedule 'exponential' needs"),
+        ({"lr_decay": 0.1}, "lr_decay of the training configuration belongs to the schedule 'step' or 'exponential'; got the schedule 'constant'"),
+        ({"schedule": "exponential", "lr_decay": 0.1, "lr_decay_epochs": 2}, "lr_decay_epochs of the training configuration belongs to the schedule 'step'"),
+        ({"schedule": "inverse-square-root", "warmup_epochs": 2}, "always warms up for one epoch; got 2"),
+    ],
+)  # fmt: skip
+def test_keys_must_fit_the_schedule(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        replace(PLAIN, **keys)
+    assert message in str(caught.value)
 
 
 def test_unknown_keys_and_formats_are_rejected() -> None:

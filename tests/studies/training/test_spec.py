@@ -303,6 +303,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "folder": ({"name": "../other"}, "name of the pool must be letters, digits, spaces, dots and dashes, because it names a folder; got '../"),
     "no name": ({"name": 3}, "name of the pool must be a text; got 3."),
     "choices": ({"sweep": {"count": 1, "lr": {"choice": []}}}, "sweep: lr: choice must be a list of values"),
+    "schedule": ({"fixed": {"schedule": "stp"}}, "'cosine', 'step' or 'exponential'; got 'stp'. Did you mean 'step'?"),
+    "no decay": ({"grid": {"schedule": ["constant", "exponential"]}}, "has no key 'lr_decay', which the schedule 'exponential' needs. Add lr_decay = …."),
+    "drawn": ({"sweep": {"count": 1, "lr": {"uniform": [-1, 1]}}}, "lr of the training configuration must be above 0; got -1.0."),
+    "drawn setting": ({"sweep": {"count": 1, "settings": {"dropout": {"uniform": [0, 2]}}}}, "dropout of the architecture 'mlp' must be below 1; got 2.0."),
 }  # fmt: skip
 
 
@@ -322,6 +326,37 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"^mine\.toml: lr of the training configuration must be"):
         PoolSpec.open(tmp_path / "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("grid.settings.batch_norm = [false, true]", "No key of the architecture 'mlp' is called 'batch_norm'. There are: width, depth, dropout."),
+        ("grid.settings.depth = [1, 2, 0]", "depth of the architecture 'mlp' must be at least 1; got 0."),
+        ("fixed.schedule = 'step'", "The training configuration has no key 'lr_decay', which the schedule 'step' needs."),
+        ("[[parts]]\nseeds = 'two'", "seeds of a part of the pool must be a list of whole numbers, or their number; got 'two'."),
+    ],
+)  # fmt: skip
+def test_every_value_is_checked_when_the_file_is_opened(
+    line: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f"group = 'hypersphere'\narchitecture = 'mlp'\n{line}")
+    with pytest.raises(InputError) as caught:
+        PoolSpec.open(path)
+    assert str(caught.value).startswith(f"mine.toml: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_parts_have_their_own_seeds() -> None:
+    spec = spec_of(
+        domains=["east"],
+        seeds=2,
+        parts=[{"grid": {"batch": [8, 16]}}, {"seeds": [5, 6, 7], "fixed": {"batch": 32}}],
+    )
+    assert [part.count for part in spec.parts] == [4, 3]
+    found = [(one.batch, one.seed) for one in spec.recipes()]
+    assert sorted(found) == [(8, 0), (8, 1), (16, 0), (16, 1), (32, 5), (32, 6), (32, 7)]
 
 
 @pytest.mark.parametrize(

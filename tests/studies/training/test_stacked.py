@@ -35,6 +35,20 @@ CASES: dict[str, dict[str, Any]] = {
     "adam": {"stop_at": None},
     "sgd, cosine": {"stop_at": None, "optimizer": "sgd", "schedule": "cosine"},
     "few-shot, warm-up": {"few_shot": 20, "schedule": "inverse-square-root"},
+    "adamw, step": {
+        "stop_at": None,
+        "optimizer": "adamw",
+        "schedule": "step",
+        "lr_decay": 0.1,
+        "lr_decay_epochs": 1,
+    },
+    "sgd, exponential": {
+        "stop_at": None,
+        "optimizer": "sgd",
+        "schedule": "exponential",
+        "lr_decay": 0.9,
+    },
+    "cosine after warm-up": {"stop_at": None, "schedule": "cosine", "warmup_epochs": 1},
     "head alone": {"part": "head", "settings": {"depth": 2}},
     "a lone last row": {"batch": 33},
 }

@@ -19,6 +19,7 @@ RECIPES = {
         recipe(optimizer="sgd", momentum=0.7, lr=10.0**-at, weight_decay=0.1) for at in (1, 2, 3)
     ],
     "no decay": [recipe(lr=0.01 * at) for at in (1, 2, 3)],
+    "adamw": [recipe(optimizer="adamw", lr=10.0**-at, weight_decay=0.3 * at) for at in (1, 2, 3)],
 }
 
 
@@ -26,6 +27,8 @@ def torch_steps(one: TrainingConfig, weights: list[Any], kind: InputKind) -> Any
     shared: dict[str, Any] = {"lr": one.lr, "weight_decay": one.weight_decay}
     if one.optimizer == "sgd":
         return torch.optim.SGD(weights, momentum=one.momentum, **shared)
+    if one.optimizer == "adamw":
+        return torch.optim.AdamW(weights, **shared)
     text: dict[str, Any] = {"betas": (0.9, 0.98), "eps": 1e-6} if kind == "text" else {}
     return torch.optim.Adam(weights, **shared, **text)
 
@@ -53,7 +56,7 @@ def test_steps_match_torch(name: str, kind: InputKind) -> None:
         assert torch.allclose(value, torch.stack([one[part] for one in alone]), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "sgd", "adamw"])
 def test_subset_continues_unchanged(name: str) -> None:
     recipes, drawn, at = RECIPES[name], torch.Generator().manual_seed(1), torch.tensor([0, 2])
     whole = {part: torch.randn(shape, generator=drawn) for part, shape in SHAPES.items()}

@@ -186,12 +186,34 @@ def test_head_training_keeps_the_body() -> None:
 
 
 def test_adam_constants_by_kind() -> None:
-    assert adam_constants("text") == adam_constants("pairs") == ((0.9, 0.98), 1e-6)
-    assert adam_constants("images") == ((0.9, 0.999), 1e-8)
+    assert adam_constants("adam", "text") == adam_constants("adam", "pairs") == ((0.9, 0.98), 1e-6)
+    assert adam_constants("adam", "images") == ((0.9, 0.999), 1e-8)
+    assert adam_constants("adamw", "text") == ((0.9, 0.999), 1e-8)
     one = recipe("text-cnn", settings=TINY_TEXT, weight_decay=0.1)
     defaults = make_optimizer(training_run(one, group(*texts())), "text").defaults
     assert (defaults["betas"], defaults["eps"]) == ((0.9, 0.98), 1e-6)
     assert defaults["weight_decay"] == 0.1
+
+
+def test_adamw_with_a_step_schedule_matches_a_plain_loop_of_torch() -> None:
+    one = recipe(
+        optimizer="adamw", weight_decay=0.5, batch=100, epochs=4, stop_at=None,
+        schedule="step", lr_decay=0.1, lr_decay_epochs=2,
+    )  # fmt: skip
+    toy = group(*vectors(100))
+    run = training_run(one, toy)
+    inputs, labels = torch.tensor(run.training_set.inputs).float(), torch.tensor(run.sample.labels)
+    optimizer = torch.optim.AdamW(run.module.parameters(), lr=one.lr, weight_decay=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss: Any = torch.nn.functional.cross_entropy(run.module(inputs), labels)
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+    found = train(one, toy).weights
+    for name, weight in run.module.state_dict().items():
+        np.testing.assert_allclose(found[name], weight.numpy(), atol=1e-6)
 
 
 def test_progress_is_reported_and_waiting_is_a_fraction() -> None:

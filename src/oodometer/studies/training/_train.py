@@ -3,6 +3,7 @@
 On the same machine, training the same configuration again gives exactly the same weights. Adam uses
 β = (0.9, 0.98) and ε = 1e-6 for texts, which is common for text models, and torch's defaults for
 other inputs. With Adam and with SGD, weight decay is an L2 penalty: it is added to the gradient.
+AdamW uses torch's defaults for all inputs and decoupled weight decay (Loshchilov & Hutter 2019).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.build import build_network, frozen_body_fingerprint, seeded_torch
-from oodometer.studies.training.config import Schedule, TrainingConfig
+from oodometer.studies.training.config import OptimizerName, Schedule, TrainingConfig
 from oodometer.studies.training.data_loader import TimedIterator, as_tensor, training_batches
 from oodometer.studies.training.linear_probe import build_head, extract_features, feature_extractor
 from oodometer.studies.training.sampling import count_steps
@@ -277,37 +278,61 @@ def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
 
 
 def make_optimizer(run: TrainingRun, kind: InputKind) -> Any:
-    """Return the configured optimizer (Adam, or SGD with momentum) for the trainable weights."""
+    """Return the configured optimizer for the trainable weights."""
     config = run.recipe
     optim = torch_package().optim
     weights = [weight for weight in run.module.parameters() if weight.requires_grad]
     decay = config.weight_decay
     if config.optimizer == "sgd":
         return optim.SGD(weights, lr=config.lr, momentum=config.momentum, weight_decay=decay)
-    betas, eps = adam_constants(kind)
-    return optim.Adam(weights, lr=config.lr, betas=betas, eps=eps, weight_decay=decay)
+    betas, eps = adam_constants(config.optimizer, kind)
+    adam = optim.AdamW if config.optimizer == "adamw" else optim.Adam
+    return adam(weights, lr=config.lr, betas=betas, eps=eps, weight_decay=decay)
 
 
-def adam_constants(kind: InputKind) -> tuple[tuple[float, float], float]:
-    """Return the constants β and ε of Adam for a kind of inputs."""
-    return ((0.9, 0.98), 1e-6) if kind in TEXT_KINDS else ((0.9, 0.999), 1e-8)
+def adam_constants(optimizer: OptimizerName, kind: InputKind) -> tuple[tuple[float, float], float]:
+    """Return the constants β and ε of Adam or AdamW for a kind of inputs."""
+    if optimizer == "adam" and kind in TEXT_KINDS:
+        return (0.9, 0.98), 1e-6
+    return (0.9, 0.999), 1e-8
 
 
 def learning_rate_factor(config: TrainingConfig, step: int, steps_per_epoch: int) -> float:
     """Return the factor that multiplies the learning rate at a step; steps are counted from 1."""
     return schedule_factor(
-        step, schedule=config.schedule, steps_per_epoch=steps_per_epoch, epochs=config.epochs
+        step,
+        schedule=config.schedule,
+        steps_per_epoch=steps_per_epoch,
+        epochs=config.epochs,
+        decay=1.0 if config.lr_decay is None else config.lr_decay,
+        decay_epochs=1 if config.lr_decay_epochs is None else config.lr_decay_epochs,
+        warmup_epochs=config.warmup_epochs,
     )
 
 
-def schedule_factor(step: int, *, schedule: Schedule, steps_per_epoch: int, epochs: int) -> float:
+def schedule_factor(
+    step: int,
+    *,
+    schedule: Schedule,
+    steps_per_epoch: int,
+    epochs: int,
+    decay: float = 1.0,
+    decay_epochs: int | tuple[int, ...] = 1,
+    warmup_epochs: int = 0,
+) -> float:
     """Return the factor that multiplies the learning rate at a step; steps are counted from 1.
 
     constant              always 1
     inverse-square-root   rises linearly to 1 in the first epoch, then falls as 1 / √(epochs so far)
                           (Vaswani et al. 2017)
-    cosine                (1 + cos π t) / 2, where t rises from 0 to 1 over all epochs (Loshchilov &
-                          Hutter 2017)
+    cosine                (1 + cos π t) / 2, where t rises from 0 to 1 over all epochs after the
+                          warm-up (Loshchilov & Hutter 2017)
+    step                  multiplied by `decay` after every `decay_epochs` epochs; if `decay_epochs`
+                          is a list, after each of these epochs
+    exponential           multiplied by `decay` after every epoch
+
+    In the first `warmup_epochs` epochs, the factor is also multiplied by a number that rises
+    linearly to 1.
 
     >>> [schedule_factor(s, schedule="inverse-square-root", steps_per_epoch=4, epochs=9) for s in (1, 4, 16, 36)]
     [0.25, 1.0, 0.5, 0.3333333333333333]
@@ -315,6 +340,20 @@ def schedule_factor(step: int, *, schedule: Schedule, steps_per_epoch: int, epoc
     if schedule == "inverse-square-root":
         epochs_passed = step / steps_per_epoch
         return min(epochs_passed, 1 / math.sqrt(epochs_passed))
+    warmup_steps = warmup_epochs * steps_per_epoch
+    warmup = min(step / warmup_steps, 1.0) if warmup_steps else 1.0
     if schedule == "cosine":
-        return (1 + math.cos(math.pi * (step - 1) / (steps_per_epoch * epochs))) / 2
-    return 1.0
+        n_steps = steps_per_epoch * epochs - warmup_steps
+        return warmup * (1 + math.cos(math.pi * max(step - 1 - warmup_steps, 0) / n_steps)) / 2
+    epochs_done = (step - 1) // steps_per_epoch
+    if schedule == "exponential":
+        return warmup * float(decay**epochs_done)
+    if schedule == "step":
+        return warmup * float(decay ** _count_drops(epochs_done, decay_epochs))
+    return warmup
+
+
+def _count_drops(epochs_done: int, decay_epochs: int | tuple[int, ...]) -> int:
+    if isinstance(decay_epochs, int):
+        return epochs_done // decay_epochs
+    return sum(epochs_done >= epoch for epoch in decay_epochs)

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies._toml import Field, NonEmpty, PositiveInt, validate_fields
 
-OptimizerName = Literal["adam", "sgd"]
-Schedule = Literal["constant", "inverse-square-root", "cosine"]
+OptimizerName = Literal["adam", "sgd", "adamw"]
+Schedule = Literal["constant", "inverse-square-root", "cosine", "step", "exponential"]
 Augment = Literal["none", "randaugment", "augmix", "augmix-jsd", "flip-crop"]
 TrainedPart = Literal["whole", "head"]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -45,34 +45,47 @@ KEYS: dict[str, str] = {
     "part": "part",
     "coral": "coral",
     "jsd": "jsd",
+    "lr_decay": "lr_decay",
+    "lr_decay_epochs": "lr_decay_epochs",
+    "warmup_epochs": "warmup_epochs",
 }
 # Keys that are left out of stored files and of the hash if they have their default values, because
 # they were added when models already existed.
-OPTIONAL_KEYS = ("coral", "jsd")
+OPTIONAL_KEYS = ("coral", "jsd", "lr_decay", "lr_decay_epochs", "warmup_epochs")
+# Schedules that need a key of the learning rate; with other schedules, the key is not allowed.
+SCHEDULES_WITH_KEY: dict[str, tuple[Schedule, ...]] = {
+    "lr_decay": ("step", "exponential"),
+    "lr_decay_epochs": ("step",),
+}
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """Training data, architecture and hyperparameters of one model.
 
-    group          name of the domain group
-    domains        domains of the group that the model is trained on
-    architecture   name of the architecture
-    settings       settings of the architecture, such as width, depth and dropout
-    batch          batch size
-    lr             learning rate
-    schedule       schedule of the learning rate
-    epochs         maximum number of epochs
-    stop_at        training stops if the training cross-entropy is at most this value; None trains
-                   for all epochs
-    label_noise    fraction of training labels that are replaced by random classes
-    augment        augmentation of training images
-    few_shot       number of training rows used per class; None uses all rows
-    part           "whole" trains all weights, "head" only the head, which is the last linear layer
-                   or the MLP of an encoder; the rest of the network is then in evaluation mode, so
-                   dropout applies only before and inside the head
-    coral          weight of the Deep CORAL loss over the training domains
-    jsd            weight of the Jensen–Shannon loss if `augment` is "augmix-jsd"
+    group             name of the domain group
+    domains           domains of the group that the model is trained on
+    architecture      name of the architecture
+    settings          settings of the architecture, such as width, depth and dropout
+    batch             batch size
+    lr                learning rate
+    schedule          schedule of the learning rate
+    epochs            maximum number of epochs
+    stop_at           training stops if the training cross-entropy is at most this value; None
+                      trains for all epochs
+    label_noise       fraction of training labels that are replaced by random classes
+    augment           augmentation of training images
+    few_shot          number of training rows used per class; None uses all rows
+    part              "whole" trains all weights, "head" only the head, which is the last linear
+                      layer or the MLP of an encoder; the rest of the network is then in evaluation
+                      mode, so dropout applies only before and inside the head
+    coral             weight of the Deep CORAL loss over the training domains
+    jsd               weight of the Jensen–Shannon loss if `augment` is "augmix-jsd"
+    lr_decay          factor of the learning rate at each drop of the schedules "step" and
+                      "exponential"
+    lr_decay_epochs   schedule "step": number of epochs between two drops, or the list of epochs
+                      after which the learning rate drops
+    warmup_epochs     number of epochs in which the learning rate rises linearly from zero
     """
 
     group: str
@@ -94,12 +107,19 @@ class TrainingConfig:
     part: TrainedPart = "whole"
     coral: LossWeight = 0.0
     jsd: LossWeight = AUGMIX_JSD_WEIGHT
+    lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    lr_decay_epochs: Annotated[
+        PositiveInt | NonEmpty[PositiveInt] | None,
+        Field(description="a number of epochs, at least 1, or a list of such numbers"),
+    ] = None
+    warmup_epochs: Annotated[int, Field(ge=0)] = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", dict(sorted(self.settings.items())))
         # This also converts 1 to 1.0 in float fields, so that both give the same hash.
         validate_fields(self, "the training configuration")
         self._check_losses()
+        self._check_schedule()
 
     def _check_losses(self) -> None:
         """Raise if a weight of a loss does not fit the other values."""
@@ -121,6 +141,33 @@ class TrainingConfig:
                 f"training domains; got {self.batch}."
             )
 
+    def _check_schedule(self) -> None:
+        """Raise if the schedule lacks a key, or if a key has no effect on it."""
+        for key, schedules in SCHEDULES_WITH_KEY.items():
+            given = getattr(self, key) is not None
+            if self.schedule in schedules and not given:
+                raise InputError(
+                    f"The training configuration has no key {key!r}, which the schedule "
+                    f"{self.schedule!r} needs. Add {key} = …."
+                )
+            if given and self.schedule not in schedules:
+                raise InputError(
+                    f"{key} of the training configuration belongs to the schedule "
+                    f"{' or '.join(map(repr, schedules))}; got the schedule {self.schedule!r}. "
+                    f"Change the schedule, or remove {key}."
+                )
+        if self.warmup_epochs and self.schedule == "inverse-square-root":
+            raise InputError(
+                "warmup_epochs of the training configuration must be 0 with the schedule "
+                "'inverse-square-root', which always warms up for one epoch; got "
+                f"{self.warmup_epochs}."
+            )
+        if self.warmup_epochs >= self.epochs:
+            raise InputError(
+                f"warmup_epochs of the training configuration must be below epochs = {self.epochs}; "
+                f"got {self.warmup_epochs}."
+            )
+
     def __hash__(self) -> int:
         return hash(self.id)
 
@@ -130,12 +177,10 @@ class TrainingConfig:
         for key in OPTIONAL_KEYS:
             if values[key] == getattr(type(self), KEYS[key]):
                 del values[key]
-        return {
-            **values,
-            "domains": list(self.domains),
-            "settings": dict(self.settings),
-            "format": RECIPE_FORMAT,
+        kept = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
         }
+        return {**kept, "settings": dict(self.settings), "format": RECIPE_FORMAT}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:

@@ -36,8 +36,8 @@ The first models of the list therefore already cover all domains.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from math import prod
@@ -198,6 +198,12 @@ class SweepParameter:
         # models depend on all digits.
         return float(f"{value:.6g}")
 
+    def extreme_values(self) -> tuple[Any, ...]:
+        """Return the choices, or the smallest and nearly the largest value of the distribution."""
+        if self.name == CHOICE_DISTRIBUTION:
+            return self.values
+        return self.value_at(0.0), self.value_at(1 - 1e-9)
+
 
 def _check_bounds(key: str, name: str, values: Any) -> None:
     limit = MAX_ABS_BOUND[name]
@@ -346,6 +352,19 @@ class PoolPart:
         lists = (self.domains, self.architectures, self.seeds or (0,), *self.grid.values())
         return n_draws * prod(map(len, lists))
 
+    def probe_values(self) -> Iterator[dict[str, Any]]:
+        """Yield values in which each value of the grid and each bound of the sweep occurs once.
+
+        All other keys have the first value of their list. A check of these values is much cheaper
+        than a check of all combinations.
+        """
+        drawn = () if self.sweep is None else self.sweep.parameters
+        axes = {**self.grid, **{parameter.key: parameter.extreme_values() for parameter in drawn}}
+        first = {"seed": 0, **self.fixed, **{key: values[0] for key, values in axes.items()}}
+        yield first
+        for key, values in axes.items():
+            yield from ({**first, key: value} for value in values[1:])
+
     def config_values(self) -> Iterator[dict[str, Any]]:
         """Yield the values of each configuration, without group, domains and architecture."""
         models = [{}] if self.sweep is None else self.sweep.draw_models()
@@ -427,25 +446,42 @@ class PoolSpec:
         parts = [
             pool.updated(validate(PartKeys, part, "a part of the pool")) for part in pool.parts
         ]
-        return cls(
+        spec = cls(
             name=pool.name or name,
             about=pool.about,
             group=group,
             parts=tuple(PoolPart.from_table(part, group) for part in parts),
         )
+        spec._check_values()
+        return spec
+
+    def _check_values(self) -> None:
+        """Raise if an architecture lacks a setting, or if a value is not allowed."""
+        full_settings: dict[str, dict[str, Any]] = {}
+        for part in self.parts:
+            probed = replace(part, domains=part.domains[:1])
+            for _ in self._expand(probed, part.probe_values(), full_settings):
+                pass
 
     def recipes(self) -> tuple[TrainingConfig, ...]:
         """Return the training configurations of all models in a fixed order, without duplicates."""
         _check_count(sum(part.count for part in self.parts))
         full_settings: dict[str, dict[str, Any]] = {}
-        configs = (config for part in self.parts for config in self._expand(part, full_settings))
+        configs = (
+            config
+            for part in self.parts
+            for config in self._expand(part, part.config_values(), full_settings)
+        )
         return tuple({config.id: config for config in configs}.values())
 
     def _expand(
-        self, part: PoolPart, full_settings: dict[str, dict[str, Any]]
+        self,
+        part: PoolPart,
+        config_values: Iterable[dict[str, Any]],
+        full_settings: dict[str, dict[str, Any]],
     ) -> Iterator[TrainingConfig]:
         """Yield the configurations of a part; `full_settings` is a cache of complete settings."""
-        for values in part.config_values():
+        for values in config_values:
             settings = {
                 key.removeprefix(SETTING_PREFIX): value
                 for key, value in values.items()

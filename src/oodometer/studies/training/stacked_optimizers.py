@@ -1,7 +1,8 @@
-"""Adam (Kingma & Ba 2015) and SGD with momentum on the stacked weights of many models.
+"""Adam (Kingma & Ba 2015), AdamW and SGD with momentum on the stacked weights of many models.
 
 Each model has its own learning rate and weight decay. A model is updated exactly as the same
-optimizer of torch.optim would update it alone; weight decay is added to the gradient.
+optimizer of torch.optim would update it alone. Weight decay is added to the gradient; AdamW instead
+shrinks the weights before each step (Loshchilov & Hutter 2019).
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class StackedSgd:
 class StackedAdam:
     """Adam: w ← w − rate · m̂ / (√v̂ + ε), for weights w and gradients g.
 
-    m̂ and v̂ are the bias-corrected running means of g and g².
+    m̂ and v̂ are the bias-corrected running means of g and g². If `decoupled` is true (AdamW), the
+    decay is w ← w − rate · decay · w before each step; otherwise it is added to g.
     """
 
     rates: Any
@@ -65,6 +67,7 @@ class StackedAdam:
     eps: float
     means: Weights
     squares: Weights
+    decoupled: bool = False
     n_steps: int = 0
 
     def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
@@ -72,7 +75,11 @@ class StackedAdam:
         first, second = (1 - beta**self.n_steps for beta in self.betas)
         rates = self.rates * (rate_factor / first)
         for name, weight in weights.items():
-            gradient = _add_weight_decay(gradients[name], weight, self.decays)
+            gradient = gradients[name]
+            if self.decoupled:
+                weight.mul_(_per_model(1 - self.rates * rate_factor * self.decays, weight))
+            else:
+                gradient = _add_weight_decay(gradient, weight, self.decays)
             mean = self.means[name].lerp_(gradient, 1 - self.betas[0])
             square = self.squares[name].mul_(self.betas[1])
             square.addcmul_(gradient, gradient, value=1 - self.betas[1])
@@ -98,7 +105,7 @@ def make_stacked_optimizer(
     decays = torch.tensor([config.weight_decay for config in configs], dtype=torch.float64)
     if configs[0].optimizer == "sgd":
         return StackedSgd(rates, decays, configs[0].momentum, _zeros(weights))
-    betas, eps = adam_constants(kind)
+    betas, eps = adam_constants(configs[0].optimizer, kind)
     return StackedAdam(
         rates=rates,
         decays=decays,
@@ -106,6 +113,7 @@ def make_stacked_optimizer(
         eps=eps,
         means=_zeros(weights),
         squares=_zeros(weights),
+        decoupled=configs[0].optimizer == "adamw",
     )
 
 
