@@ -121,6 +121,14 @@ def test_readme_counts_measures_and_transforms() -> None:
     assert "sixteen transforms" in README.read_text()
 
 
+def test_studies_page_lists_every_built_in_pool_with_its_number_of_models() -> None:
+    listed = {
+        row[0].strip("`"): int(row[4]) for row in rows("studies.md") if row[0].startswith("`")
+    }
+    counted = {name: len(grids.PoolSpec.open(name).recipes()) for name in grids.built_in_names()}
+    assert listed == counted
+
+
 # Links -------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from oodometer.data.atomic import lock_folder
 from oodometer.studies.training import checkpoint
-from oodometer.studies.training.spec import built_in_names
+from oodometer.studies.training.spec import PoolSpec, built_in_names
 from tests.support.command_line import CommandResult, assert_one_line_error, run, run_json
 
 SPEC = """
@@ -29,6 +29,8 @@ stop_at = [5.0, 1e-9]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "160")
     (tmp_path / "little.toml").write_text(SPEC)
+    (tmp_path / "axis.toml").write_text(f"{SPEC}settings.batch_norm = [false, true]\n")
+    (tmp_path / "schedule.toml").write_text(SPEC.replace("batch = 500", 'schedule = "steps"'))
     return tmp_path
 
 
@@ -42,6 +44,18 @@ def test_every_built_in_pool_is_listed(folder: Path) -> None:
     assert {row["name"]: row["models"] for row in rows}["text-cnn-sa"] == 2430
     shown = pool(folder, "list").stdout
     assert all(name in shown for name in built_in_names())
+
+
+def test_file_of_a_built_in_pool_is_printed(folder: Path) -> None:
+    shown = pool(folder, "show", "nin-svhn")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    (folder / "mine.toml").write_text(shown.stdout, encoding="utf-8")
+    assert PoolSpec.open(folder / "mine.toml").recipes() == PoolSpec.open("nin-svhn").recipes()
+    copied = pool(folder, "show", "ao-pacs", "--output", "ao-vlcs.toml")
+    assert "Pool ao-pacs written to ao-vlcs.toml" in copied.stderr
+    text = (folder / "ao-vlcs.toml").read_text().replace('group = "pacs-224"', 'group = "vlcs"')
+    (folder / "ao-vlcs.toml").write_text(text)
+    assert run_json(folder, "pool", "status", "ao-vlcs.toml")["pending"] == 2592
 
 
 def test_training_resumes_and_status_is_a_table(folder: Path) -> None:
@@ -95,7 +109,23 @@ INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
     "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be at least 0; got -1"),
     "limit": (("run", "little.toml", "--limit", "0"), "limit must be at least 1; got 0."),
-    "data": (("run", "dg-pacs", "--data-dir", "nowhere"), "pacs/pacs32.npz"),
+    "show": (
+        ("show", "nin-svnh"),
+        "No built-in pool is called 'nin-svnh'. Did you mean 'nin-svhn'?",
+    ),
+    "output": (
+        ("show", "nin-svhn", "--output", "little.toml"),
+        "--output of pool show must be a new .toml file; got 'little.toml'.",
+    ),
+    "setting": (
+        ("status", "axis.toml"),
+        "axis.toml: No key of the architecture 'mlp' is called 'batch_norm'. There are: width,",
+    ),
+    "schedule": (
+        ("status", "schedule.toml"),
+        "schedule.toml: schedule of the training configuration must be 'constant', 'inverse-square",
+    ),
+    "data": (("run", "dg-rotated-mnist", "--data-dir", "nowhere"), "digits/mnist.npz"),
     "scheduler": (
         ("run", "little.toml", "--scheduler", "tcp://127.0.0.1:9"),
         "There is no Dask scheduler at 'tcp://127.0.0.1:9'",

@@ -19,11 +19,13 @@ from oodometer.cli._options import (
 from oodometer.cli._runtime import (
     console,
     print_json,
+    print_note,
     progress_bar,
     resumable,
     show_failures,
     show_run_result,
 )
+from oodometer.core.errors import InputError
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
@@ -82,6 +84,40 @@ def list_pools(as_json: AsJson = False, quiet: Quiet = False) -> None:
     ]
     heads = ("pool", "models", "group", "architectures", "description")
     console().print(terminal.table("Pools (oodometer pool run)", heads, rows))
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Name of a built-in pool.", autocompletion=_pool_names),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="TOML file to which a copy is written. Default: print the file."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Print the TOML file of a built-in pool, or copy it in order to change it.
+
+    The comments in the file say which files the pool needs, and which values its paper does not
+    state. To train the networks on another domain group, copy the file and change its key group.
+
+    Example:
+      oodometer pool show ao-pacs --output ao-vlcs.toml
+    """
+    from oodometer.data.atomic import atomic_write
+    from oodometer.studies.training.spec import built_in_path
+
+    content = built_in_path(name).read_bytes()
+    if output is None:
+        typer.echo(content.decode(), nl=False)
+        return
+    if output.suffix != ".toml" or output.exists():
+        raise InputError(f"--output of pool show must be a new .toml file; got {str(output)!r}.")
+    with atomic_write(output) as path:
+        path.write_bytes(content)
+    print_note(f"Pool {name} written to {output}")
 
 
 def _describe_pool(spec: PoolSpec) -> dict[str, Any]:

@@ -38,6 +38,7 @@ __all__ = [
     "StrictModel",
     "Table",
     "build",
+    "freeze",
     "prefix_errors",
     "read_toml",
     "validate",

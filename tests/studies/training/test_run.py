@@ -133,7 +133,7 @@ def test_progress_reports_counts_and_remaining_time(tmp_path: Path) -> None:
 
 def test_missing_files_are_reported_before_the_run(tmp_path: Path) -> None:
     spec = PoolSpec.open("dg-pacs", data=tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"there is no .pacs/pacs32\.npz.* in .*nowhere"):
+    with pytest.raises(InputError, match=r"there is no .PACS/cartoon. in .*nowhere"):
         run(spec, tmp_path / "pool")
     assert not (tmp_path / "pool").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -214,19 +215,124 @@ def test_draws_of_a_known_sweep_never_change() -> None:
 
 # Built-in specs -----------------------------------------------------------------
 
+# Number of models of each pool; where a paper states the number, it is written as a plain number.
 SIZES = {
-    "ao-pacs": 4 * 5 * 3 * 2 * 2 * 2 * 3,
+    "ao-pacs": 4 * 9 * 72,
+    "atc-cifar-10": 2 * 2 * 4,
+    "atc-cifar-100": 2 * 4,
+    "atc-imagenet": 2 * 4,
+    "atc-mnist": 4,
+    "cnn-cinic-10": 128,
     "dg-pacs": 4 * 20,
     "dg-rotated-mnist": 6 * 20,
     "dg-vlcs": 4 * 20,
-    "images-ci10": 2 * 8 * (2 * 3 + 2 * 2 * 2 * 2 + 2 * 2 * 2 + 2 * 2 * 2),
-    "images-numbers": 3 * 8 * (2 * 2 * 2 + 2 * 3 + 2 * 2 + 2 * 2 * 2),
-    "roberta-nli": 5 * 3 * 2 * 3 * 3,
-    "roberta-sa": 10 * 3 * 2 * 3 * 3,
-    "text-cnn-nli": 5 * 3 * 3 * 3 * 2 * 3,
-    "text-cnn-sa": 10 * 3**5,
+    "dg-vlcs-coral": 3000,
+    "nin-cifar-10": 32,
+    "nin-svhn": 54,
+    "resnet-cifar-10": 216,
+    "roberta-nli": 270,
+    "roberta-sa": 540,
+    "text-cnn-nli": 5 * 162,
+    "text-cnn-sa": 10 * 243,
+    "text-cnn-sa-ms": 1620,
     "toy-mlp": 200,
+    "vgg-cifar-10": 54,
 }
+# Number of values of each key that varies (Ng et al. 2023, Table 1).
+TABLE_1 = {
+    "nin-svhn": {"batch": 3, "depth": 3, "dropout": 3, "weight_decay": 2},
+    "nin-cifar-10": {"batch": 2, "depth": 2, "width": 2, "dropout": 2, "weight_decay": 2},
+    "vgg-cifar-10": {"batch": 3, "depth": 3, "dropout": 3, "weight_decay": 2},
+    "resnet-cifar-10": {
+        "width": 3, "weight_decay": 3, "lr": 2, "batch_norm": 2, "seed": 3, "augment": 2,
+    },
+    "cnn-cinic-10": {
+        "batch": 2, "depth": 2, "width": 4, "weight_decay": 2, "lr": 2, "batch_norm": 2,
+    },
+    "text-cnn-sa": {"domains": 10, "batch": 3, "depth": 3, "width": 3, "dropout": 3, "weight_decay": 3},
+    "text-cnn-sa-ms": {"domains": 10, "batch": 3, "depth": 3, "width": 3, "dropout": 2, "weight_decay": 3},
+    "text-cnn-nli": {"domains": 5, "batch": 3, "depth": 3, "width": 3, "dropout": 2, "label_noise": 3},
+    "roberta-sa": {"domains": 10, "batch": 3, "dropout": 2, "weight_decay": 3, "label_noise": 3},
+    "roberta-nli": {"domains": 5, "batch": 3, "dropout": 2, "weight_decay": 3, "label_noise": 3},
+}  # fmt: skip
+
+
+def varied_values(found: Sequence[TrainingConfig]) -> dict[str, list[Any]]:
+    """Return the different values of each key and setting that is not the same in all models."""
+    tables = [{**vars(one), **one.settings, "settings": None} for one in found]
+    values = {key: [table[key] for table in tables] for key in tables[0] if key != "id"}
+    return {
+        key: list(dict.fromkeys(column)) for key, column in values.items() if len(set(column)) > 1
+    }
+
+
+@pytest.mark.parametrize("name", TABLE_1)
+def test_grid_varies_the_keys_of_table_1(name: str) -> None:
+    varied = varied_values(PoolSpec.open(name).recipes())
+    assert {key: len(values) for key, values in varied.items()} == TABLE_1[name]
+
+
+def test_image_pools_have_the_published_values() -> None:
+    nin = varied_values(PoolSpec.open("nin-svhn").recipes())
+    assert nin == {
+        "batch": [32, 512, 1024], "depth": [2, 3, 4], "dropout": [0.0, 0.25, 0.5],
+        "weight_decay": [0.0, 0.001],
+    }  # fmt: skip
+    resnet = varied_values(PoolSpec.open("resnet-cifar-10").recipes())
+    assert resnet["weight_decay"] == [0.0, 0.002, 0.02]
+    assert resnet["lr"] == [0.01, 0.001]
+    assert resnet["batch_norm"] == [True, False]
+    assert resnet["augment"] == ["none", "flip-crop"]
+    cnn = PoolSpec.open("cnn-cinic-10").recipes()
+    assert {one.lr_decay_epochs for one in cnn} == {(1800, 2200, 2400)}
+
+
+def test_ao_pool_has_nine_networks_and_72_settings_per_domain() -> None:
+    found = PoolSpec.open("ao-pacs").recipes()
+    per_model: dict[tuple[str, tuple[str, ...]], int] = {}
+    for one in found:
+        key = (one.architecture, one.domains)
+        per_model[key] = per_model.get(key, 0) + 1
+    assert set(per_model.values()) == {72}
+    assert len({name for name, _ in per_model}) == 9
+    assert {one.few_shot for one in found} == {None, 10, 100}
+    assert {one.lr for one in found} == {5e-4, 5e-5}
+    assert {one.epochs for one in found} == {10, 100}
+    assert {one.part for one in found} == {"head", "whole"}
+    assert {one.augment for one in found} == {"none", "randaugment", "augmix"}
+
+
+# Epochs, batch size, learning rate, optimizer, weight decay and schedule of each pool (Garg et al.
+# 2022, appendix G).
+RECIPES: dict[str, tuple[Any, ...]] = {
+    "atc-mnist": (50, 200, 0.01, "sgd", 1e-5, "constant"),
+    "atc-cifar-10": (300, 200, 0.1, "sgd", 5e-4, "step", 0.1, 100),
+    "atc-cifar-100": (300, 200, 0.1, "sgd", 5e-4, "step", 0.1, 100),
+    "atc-imagenet": (10, 64, 1e-4, "adam", 0.0, "constant"),
+}
+
+
+def test_every_atc_pool_follows_its_recipe_with_four_seeds() -> None:
+    assert set(RECIPES) == {name for name in built_in_names() if name.startswith("atc-")}
+    for name, expected in RECIPES.items():
+        found = PoolSpec.open(name).recipes()
+        assert {one.seed for one in found} == {0, 1, 2, 3}
+        assert {one.stop_at for one in found} == {None}
+        values = {
+            (one.epochs, one.batch, one.lr, one.optimizer, one.weight_decay, one.schedule,
+             one.lr_decay, one.lr_decay_epochs, one.warmup_epochs)
+            for one in found
+        }  # fmt: skip
+        padding = (None, None, 0)[len(expected) - 6 :]
+        assert values == {(*expected, *padding)}, name
+
+
+def test_domain_generalization_pools_use_pretrained_networks() -> None:
+    for name in ("dg-pacs", "dg-vlcs", "dg-vlcs-coral"):
+        found = PoolSpec.open(name).recipes()
+        assert {one.architecture for one in found} == {"timm:resnet50"}
+        assert {len(one.domains) for one in found} == {3}
+        assert {one.coral > 0 for one in found} == {name == "dg-vlcs-coral"}
 
 
 def test_built_in_specs_have_the_sizes_of_the_papers() -> None:
@@ -234,6 +340,15 @@ def test_built_in_specs_have_the_sizes_of_the_papers() -> None:
     assert {name: len({one.id for one in spec.recipes()}) for name, spec in specs.items()} == SIZES
     assert {name: spec.name for name, spec in specs.items()} == {name: name for name in SIZES}
     assert [name for name, spec in specs.items() if not 20 < len(spec.about) < 100] == []
+
+
+def test_settings_that_are_lists_are_stored_and_restored(tmp_path: Path) -> None:
+    (found,) = PoolSpec.open({
+        "group": "hypersphere", "domains": ["0"], "architecture": "mlp",
+        "fixed": {"settings": {"widths": [8, 4]}},
+    }).recipes()  # fmt: skip
+    assert found.to_dict()["settings"]["widths"] == [8, 4]
+    assert TrainingConfig.from_dict(found.to_dict()) == found
 
 
 def test_text_cnn_for_sentiment_matches_the_paper() -> None:
@@ -331,7 +446,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("grid.settings.batch_norm = [false, true]", "No key of the architecture 'mlp' is called 'batch_norm'. There are: width, depth, dropout."),
+        ("grid.settings.batch_norm = [false, true]", "No key of the architecture 'mlp' is called 'batch_norm'. There are: width, depth, dropout, widths."),
         ("grid.settings.depth = [1, 2, 0]", "depth of the architecture 'mlp' must be at least 1; got 0."),
         ("fixed.schedule = 'step'", "The training configuration has no key 'lr_decay', which the schedule 'step' needs."),
         ("[[parts]]\nseeds = 'two'", "seeds of a part of the pool must be a list of whole numbers, or their number; got 'two'."),

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies._toml import Field, NonEmpty, PositiveInt, validate_fields
+from oodometer.studies._toml import Field, NonEmpty, PositiveInt, freeze, validate_fields
 
 OptimizerName = Literal["adam", "sgd", "adamw"]
 Schedule = Literal["constant", "inverse-square-root", "cosine", "step", "exponential"]
@@ -115,7 +115,8 @@ class TrainingConfig:
     warmup_epochs: Annotated[int, Field(ge=0)] = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", dict(sorted(self.settings.items())))
+        settings = {name: freeze(value) for name, value in sorted(self.settings.items())}
+        object.__setattr__(self, "settings", settings)
         # This also converts 1 to 1.0 in float fields, so that both give the same hash.
         validate_fields(self, "the training configuration")
         self._check_losses()
@@ -177,10 +178,8 @@ class TrainingConfig:
         for key in OPTIONAL_KEYS:
             if values[key] == getattr(type(self), KEYS[key]):
                 del values[key]
-        kept = {
-            key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
-        }
-        return {**kept, "settings": dict(self.settings), "format": RECIPE_FORMAT}
+        values = {**_as_lists(values), "settings": _as_lists(self.settings)}
+        return {**values, "format": RECIPE_FORMAT}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
@@ -203,3 +202,10 @@ class TrainingConfig:
     def id(self) -> str:
         """Model id: 16 hexadecimal digits of a hash of the configuration."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+
+
+def _as_lists(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a mapping in which tuples are lists, as in JSON."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+    }

@@ -316,6 +316,13 @@ def built_in_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in BUILT_IN_FOLDER.glob("*.toml")))
 
 
+def built_in_path(name: str) -> Path:
+    """Return the path of a built-in pool spec."""
+    if name not in built_in_names():
+        raise UnknownName("built-in pool", name, built_in_names())
+    return BUILT_IN_FOLDER / f"{name}.toml"
+
+
 @dataclass(frozen=True)
 class PoolPart:
     """Part of a pool: all combinations of domains, architectures, grid values, draws and seeds."""
@@ -428,7 +435,7 @@ class PoolSpec:
         if isinstance(path_or_table, Mapping):
             return cls._from_table(path_or_table, "pool", Path(), data)
         if str(path_or_table) in built_in_names():
-            path = BUILT_IN_FOLDER / f"{path_or_table}.toml"
+            path = built_in_path(str(path_or_table))
         else:
             path = Path(path_or_table)
             if path.suffix != ".toml" and not path.is_file():

@@ -27,6 +27,12 @@ def test_parameter_count() -> None:
     assert sum(part.numel() for part in module.parameters()) == counted
 
 
+def test_widths_replace_width_and_depth() -> None:
+    module = MLP(width=7, depth=3, widths=(5, 2)).build(IMAGES)
+    layers = [part for part in module if isinstance(part, torch.nn.Linear)]
+    assert [(one.in_features, one.out_features) for one in layers] == [(768, 5), (5, 2), (2, 3)]
+
+
 def test_inputs_are_flattened() -> None:
     module = MLP().build(InputShape("vectors", classes=2, size=(2, 3)))
     assert module(torch.rand(4, 2, 3)).shape == (4, 2)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
-from oodometer.studies._toml import PositiveInt
+from oodometer.studies._toml import NonEmpty, PositiveInt
 from oodometer.studies.training.architectures._settings import (
     DropoutRate,
     check_settings,
@@ -22,6 +22,8 @@ from oodometer.studies.training.architectures.base import InputShape
 class MLP:
     """Multilayer perceptron: `depth` hidden layers of `width` units with ReLU and dropout.
 
+    `widths` is the number of units of each hidden layer; it replaces `width` and `depth`.
+
     >>> shape = InputShape("vectors", classes=2, size=(3,))
     >>> sum(part.numel() for part in MLP(width=4).build(shape).parameters())  # 4·(3+1) + 2·(4+1)
     26
@@ -30,10 +32,12 @@ class MLP:
     width: PositiveInt = 16
     depth: PositiveInt = 1
     dropout: DropoutRate = 0.0
+    widths: NonEmpty[PositiveInt] | None = None
 
     name: ClassVar[str] = "mlp"
     label: ClassVar[str] = "MLP"
     kinds: ClassVar[tuple[InputKind, ...]] = ("vectors", "images")
+    optional_settings: ClassVar[tuple[str, ...]] = ("widths",)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -42,10 +46,10 @@ class MLP:
         """Return a new module, initialized from torch's random state; images are flattened."""
         check_shape(self, shape)
         nn = torch_package().nn
-        widths = [math.prod(shape.size), *[self.width] * self.depth]
+        widths = [math.prod(shape.size), *(self.widths or [self.width] * self.depth)]
         hidden = [
             layer
             for before, after in pairwise(widths)
             for layer in (nn.Linear(before, after), nn.ReLU(), nn.Dropout(self.dropout))
         ]
-        return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(self.width, shape.classes))
+        return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(widths[-1], shape.classes))

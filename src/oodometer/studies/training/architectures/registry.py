@@ -106,7 +106,7 @@ def get(name: str, settings: Mapping[str, Any]) -> Architecture:
     Examples
     --------
     >>> get("mlp", {"width": 32})
-    MLP(width=32, depth=1, dropout=0.0)
+    MLP(width=32, depth=1, dropout=0.0, widths=None)
     """
     architecture: Architecture = build(find(name), settings, f"the architecture {name!r}")
     return architecture
