@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +14,9 @@ from oodometer.core.inputs import RowHashes
 from oodometer.core.stats import rng_for
 from oodometer.studies.training.sampling import (
     add_label_noise,
+    balanced_batches,
     batches,
+    count_balanced_steps,
     count_steps,
     row_streams,
     sample_per_class,
@@ -107,6 +112,32 @@ def test_order_depends_on_epoch_and_seed() -> None:
         return [
             int(row) for one in batches(50, batch_size=8, seed=seed, epoch=epoch) for row in one
         ]
+
+    assert order(0, 1) == order(0, 1)
+    assert order(0, 1) != order(0, 2)
+    assert order(0, 1) != order(1, 1)
+
+
+@pytest.mark.parametrize("batch", [4, 7, 12])
+def test_balanced_batches_have_equally_many_rows_of_each_domain(batch: int) -> None:
+    domains = np.array([1, 0, 0, 1, 0, 0, 0])
+    found = list(balanced_batches(domains, 2, batch_size=batch, seed=0, epoch=1))
+    assert len(found) == count_balanced_steps(domains, 2, batch) == math.ceil(5 / (batch // 2))
+    for index in found:
+        assert domains[index].tolist() == [0] * (batch // 2) + [1] * (batch // 2)
+    shown = np.concatenate(found)
+    assert set(shown.tolist()) == set(range(7))
+    # A row is repeated only after all other rows of its domain have occurred.
+    for domain in (0, 1):
+        counts = np.bincount(shown[domains[shown] == domain], minlength=7)[domains == domain]
+        assert counts.max() - counts.min() <= 1
+
+
+def test_balanced_order_depends_on_epoch_and_seed() -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        domains = np.arange(40) % 2
+        found = balanced_batches(domains, 2, batch_size=8, seed=seed, epoch=epoch)
+        return [index.tolist() for index in found]
 
     assert order(0, 1) == order(0, 1)
     assert order(0, 1) != order(0, 2)

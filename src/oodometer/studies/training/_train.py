@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -26,9 +26,15 @@ from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.build import build_network, frozen_body_fingerprint, seeded_torch
 from oodometer.studies.training.config import OptimizerName, Schedule, TrainingConfig
-from oodometer.studies.training.data_loader import TimedIterator, as_tensor, training_batches
+from oodometer.studies.training.coral import coral_loss, record_features
+from oodometer.studies.training.data_loader import (
+    TimedIterator,
+    as_tensor,
+    steps_per_epoch,
+    training_batches,
+)
+from oodometer.studies.training.jensen_shannon import N_VIEWS, jensen_shannon_loss
 from oodometer.studies.training.linear_probe import build_head, extract_features, feature_extractor
-from oodometer.studies.training.sampling import count_steps
 from oodometer.studies.training.training_data import (
     TEXT_KINDS,
     TrainingSample,
@@ -92,7 +98,7 @@ class TrainingRun:
 
     @property
     def steps_per_epoch(self) -> int:
-        return count_steps(len(self.sample.rows), self.recipe.batch)
+        return steps_per_epoch(self.sample, self.recipe)
 
     def to_network_input(self, inputs: Array) -> Any:
         """Convert inputs to a tensor and apply `preprocess` if it is set."""
@@ -220,11 +226,9 @@ def _train_epoch(
     run: TrainingRun, optimizer: Any, batches: Iterable[tuple[Array, Array]], steps_done: int
 ) -> bool:
     """Train on all batches of an epoch; stop and return False if a loss is not finite."""
-    cross_entropy = torch_package().nn.functional.cross_entropy
     run.module.train()
     for step, (inputs, labels) in enumerate(batches, start=steps_done + 1):
-        logits = run.module(run.to_network_input(inputs))
-        loss = cross_entropy(logits, run.to_label_tensor(labels))
+        loss = batch_loss(run, inputs, labels)
         if not math.isfinite(loss.item()):
             return False
         factor = learning_rate_factor(run.recipe, step, run.steps_per_epoch)
@@ -234,6 +238,28 @@ def _train_epoch(
         loss.backward()
         optimizer.step()
     return True
+
+
+def batch_loss(run: TrainingRun, inputs: Array, labels: Array) -> Any:
+    """Return the training loss of a batch.
+
+    It is the cross-entropy, plus the weighted Jensen–Shannon loss of AugMix and the weighted CORAL
+    loss if the configuration has them. With the Jensen–Shannon loss, the cross-entropy and CORAL
+    use the images without augmentation.
+    """
+    config, n = run.recipe, len(labels)
+    recording: AbstractContextManager[list[Any]] = (
+        record_features(run.module) if config.coral else nullcontext([])
+    )
+    with recording as features:
+        logits = run.module(run.to_network_input(inputs))
+    loss = torch_package().nn.functional.cross_entropy(logits[:n], run.to_label_tensor(labels))
+    if config.augment == "augmix-jsd":
+        loss = loss + config.jsd * jensen_shannon_loss(logits.unflatten(0, (N_VIEWS, n)))
+    if config.coral:
+        by_domain = features[0][:n].unflatten(0, (len(config.domains), -1))
+        loss = loss + config.coral * coral_loss(by_domain)
+    return loss
 
 
 def stopping_loss(config: TrainingConfig, epoch: int) -> float:

@@ -61,10 +61,21 @@ def build_network(config: TrainingConfig, shape: InputShape, *, load: bool = Tru
     else:
         module = architecture.build(shape, load=False)
     if config.part == "head":
+        _check_coral(config, module)
         trainable = architectures.head_parameters(module)
         for name, weight in module.named_parameters():
             weight.requires_grad_(name in trainable)
     return module
+
+
+def _check_coral(config: TrainingConfig, module: Any) -> None:
+    """Raise if CORAL would have no effect, because the features are not trained."""
+    fixed_features = architectures.head_name(module) == architectures.last_linear_name(module)
+    if config.coral and fixed_features:
+        raise InputError(
+            f'coral = {config.coral:g} has no effect with part = "head", because the inputs of the '
+            'only trained layer are fixed. Set part = "whole" or coral = 0.'
+        )
 
 
 def frozen_body_fingerprint(config: TrainingConfig, kind: InputKind) -> str | None:

@@ -16,7 +16,14 @@ from oodometer.core.optional_imports import torch_package
 from oodometer.parallel.prefetch import prefetch
 from oodometer.studies.training.augment import augmentation
 from oodometer.studies.training.config import TrainingConfig
-from oodometer.studies.training.sampling import batches, row_streams
+from oodometer.studies.training.jensen_shannon import N_VIEWS
+from oodometer.studies.training.sampling import (
+    balanced_batches,
+    batches,
+    count_balanced_steps,
+    count_steps,
+    row_streams,
+)
 from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 Item = TypeVar("Item")
@@ -28,7 +35,11 @@ PREFETCH_BATCHES = 4
 def training_batches(
     training_data: TrainingSet, sample: TrainingSample, config: TrainingConfig
 ) -> Generator[LabelledBatch]:
-    """Yield the inputs and labels of each training step, over all epochs."""
+    """Yield the inputs and labels of each training step, over all epochs.
+
+    If `config.augment` is "augmix-jsd", the inputs are those of the labels in the same order,
+    followed by a first and a second augmented copy of all of them.
+    """
     load = row_loader(training_data, config)
 
     def load_batch(task: tuple[int, Ints]) -> LabelledBatch:
@@ -38,17 +49,38 @@ def training_batches(
     order = (
         (epoch, index)
         for epoch in range(1, config.epochs + 1)
-        for index in batches(
-            len(sample.rows), batch_size=config.batch, seed=config.seed, epoch=epoch
-        )
+        for index in epoch_batches(sample, config, epoch)
     )
     # Without augmentation, loading only selects rows, and a thread would cost more time than that.
     workers = 0 if config.augment == "none" else 1
     return prefetch(load_batch, order, workers, depth=PREFETCH_BATCHES)
 
 
+def epoch_batches(sample: TrainingSample, config: TrainingConfig, epoch: int) -> Iterator[Ints]:
+    """Yield the positions in the sample of each batch of an epoch.
+
+    With CORAL, a batch has the same number of rows of each domain, one domain after another.
+    """
+    if config.coral:
+        n_domains = len(config.domains)
+        return balanced_batches(
+            sample.domains, n_domains, batch_size=config.batch, seed=config.seed, epoch=epoch
+        )
+    return batches(len(sample.rows), batch_size=config.batch, seed=config.seed, epoch=epoch)
+
+
+def steps_per_epoch(sample: TrainingSample, config: TrainingConfig) -> int:
+    """Return the number of batches per epoch."""
+    if config.coral:
+        return count_balanced_steps(sample.domains, len(config.domains), config.batch)
+    return count_steps(len(sample.rows), config.batch)
+
+
 def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[Ints, int], Array]:
-    """Return a function from (row numbers, epoch) to inputs; it applies the augmentation."""
+    """Return a function from (row numbers, epoch) to inputs; it applies the augmentation.
+
+    With "augmix-jsd", the function returns the rows and two augmented copies of them.
+    """
     change = augmentation(config.augment)
     if change is None:
         return lambda rows, _: training_data.take(rows)
@@ -58,11 +90,15 @@ def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[
             f'{training_data.shape.kind}. Set augment = "none".'
         )
 
-    def load_augmented(rows: Ints, epoch: int) -> Array:
-        draws = row_streams(config.seed, training_data.keys[rows], "augment", epoch)
+    def load_augmented(rows: Ints, epoch: int, purpose: str = "augment") -> Array:
+        draws = row_streams(config.seed, training_data.keys[rows], purpose, epoch)
         return np.asarray(change.apply(training_data.take(rows), draws))
 
-    return load_augmented
+    def load_views(rows: Ints, epoch: int) -> Array:
+        copies = [load_augmented(rows, epoch, f"view {at}") for at in range(1, N_VIEWS)]
+        return np.concatenate([training_data.take(rows), *copies])
+
+    return load_views if config.augment == "augmix-jsd" else load_augmented
 
 
 @dataclass

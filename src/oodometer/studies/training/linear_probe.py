@@ -77,5 +77,6 @@ def extract_features(
         labels=training_data.labels[sample.rows],
         keys=training_data.keys[sample.rows],
         shape=InputShape("vectors", training_data.shape.classes, values.shape[1:]),
+        domains=sample.domains,
     )
-    return feature_set, TrainingSample(np.arange(n), sample.labels, sample.facts)
+    return feature_set, TrainingSample(np.arange(n), sample.labels, sample.domains, sample.facts)

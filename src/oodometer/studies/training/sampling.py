@@ -6,6 +6,7 @@ the order of files and domains. The order of batches depends on the seed and the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -69,3 +70,33 @@ def batches(n: int, *, batch_size: int, seed: int, epoch: int) -> Iterator[Ints]
     order = rng_for(seed, "order", epoch).permutation(n)
     for step in range(count_steps(n, batch_size)):
         yield order[step * batch_size : (step + 1) * batch_size]
+
+
+def count_balanced_steps(domains: Ints, n_domains: int, batch_size: int) -> int:
+    """Return the number of batches in which each row of the largest domain occurs.
+
+    >>> count_balanced_steps(np.array([0, 0, 0, 0, 0, 1, 1, 1]), 2, batch_size=4)
+    3
+    """
+    largest = int(np.bincount(domains, minlength=n_domains).max())
+    return math.ceil(largest / (batch_size // n_domains))
+
+
+def balanced_batches(
+    domains: Ints, n_domains: int, *, batch_size: int, seed: int, epoch: int
+) -> Iterator[Ints]:
+    """Yield the row numbers of each batch of an epoch, with equally many rows of each domain.
+
+    A batch has ⌊batch_size / n_domains⌋ rows of the first domain, then as many of the second, and
+    so on. Rows are shuffled in each epoch. All rows of the largest domain occur; rows of smaller
+    domains are repeated, in a new random order each time. `domains` holds the domain of each row.
+    """
+    n_rows = batch_size // n_domains
+    n_steps = count_balanced_steps(domains, n_domains, batch_size)
+    orders = []
+    for domain in range(n_domains):
+        rng = rng_for(seed, "order", epoch, domain)
+        rows = np.flatnonzero(domains == domain)
+        passes = [rng.permutation(rows) for _ in range(math.ceil(n_steps * n_rows / len(rows)))]
+        orders.append(np.concatenate(passes)[: n_steps * n_rows].reshape(n_steps, n_rows))
+    yield from np.concatenate(orders, axis=1)

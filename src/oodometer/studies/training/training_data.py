@@ -30,6 +30,7 @@ class TrainingSet:
     inputs      images as uint8, texts as token ids, vectors as numbers
     keys        hash of the content of each row
     shape       shape of the inputs, and the number of classes
+    domains     index of each row's domain in the list of training domains
     tokenizer   tokenizer of the texts; None for other inputs
     """
 
@@ -37,6 +38,7 @@ class TrainingSet:
     labels: Ints
     keys: RowHashes
     shape: InputShape
+    domains: Ints
     tokenizer: Tokenizer | None = None
 
     def take(self, rows: Ints) -> Array:
@@ -52,10 +54,11 @@ class TrainingSet:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSample:
-    """Row numbers and (noisy) labels that a model is trained on, and facts about the sample."""
+    """Row numbers, (noisy) labels and domains of the rows that a model is trained on, and facts."""
 
     rows: Ints
     labels: Ints
+    domains: Ints
     facts: Mapping[str, float]
 
 
@@ -78,8 +81,14 @@ def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet
         size=_input_size(whole.kind, inputs),
         vocabulary=0 if tokenizer is None else tokenizer.size,
     )
-    labels = np.asarray(whole.labels, dtype=np.int64)
-    return TrainingSet(inputs, labels, keys, shape, tokenizer)
+    return TrainingSet(
+        inputs=inputs,
+        labels=np.asarray(whole.labels, dtype=np.int64),
+        keys=keys,
+        shape=shape,
+        domains=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        tokenizer=tokenizer,
+    )
 
 
 def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingSample:
@@ -96,7 +105,21 @@ def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingS
         true, training_data.keys[rows], classes=classes, share=config.label_noise, seed=config.seed
     )
     facts |= {"rows": float(len(rows)), "labels_changed": float((noisy != true).mean())}
-    return TrainingSample(rows, noisy, facts)
+    domains = training_data.domains[rows]
+    if config.coral:
+        _check_domain_rows(config, domains)
+    return TrainingSample(rows, noisy, domains, facts)
+
+
+def _check_domain_rows(config: TrainingConfig, domains: Ints) -> None:
+    """Raise if a training domain has fewer than two rows, which have no covariance."""
+    counts = np.bincount(domains, minlength=len(config.domains))
+    if counts.min() < 2:
+        raise InputError(
+            f"coral needs at least two training rows of each domain; the domain "
+            f"{config.domains[counts.argmin()]!r} of {config.group!r} has {counts.min()} (few_shot "
+            f"is {config.few_shot}). Use more rows, or set coral = 0."
+        )
 
 
 def load_training_domain(group: DomainGroup, name: str) -> Dataset:
