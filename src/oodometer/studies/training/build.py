@@ -70,8 +70,9 @@ def build_network(config: TrainingConfig, shape: InputShape, *, load: bool = Tru
 
 def _check_coral(config: TrainingConfig, module: Any) -> None:
     """Raise if CORAL would have no effect, because the features are not trained."""
-    fixed_features = architectures.head_name(module) == architectures.last_linear_name(module)
-    if config.coral and fixed_features:
+    if not config.coral:
+        return
+    if architectures.head_name(module) == architectures.last_linear_name(module):
         raise InputError(
             f'coral = {config.coral:g} has no effect with part = "head", because the inputs of the '
             'only trained layer are fixed. Set part = "whole" or coral = 0.'
