@@ -247,7 +247,12 @@ def test_help_texts_are_phrases() -> None:
 
 
 def test_option_is_its_parameter_with_dashes() -> None:
-    renamed = {"--json": "as_json", "--format": "form", "--sd": "spreads"}
+    renamed = {
+        "--json": "as_json",
+        "--format": "form",
+        "--sd": "spreads",
+        "--no-identity": "identity",
+    }
     for command in COMMANDS.values():
         for option, parameter in options_of(command).items():
             if option.startswith("--") and option != "--help":
@@ -260,7 +265,7 @@ COMMAND_LINE_ONLY = {
     "json", "quiet", "html", "help", "output", "fail-below", "stream", "workers", "scheduler",
     "label-column", "prob-columns", "logit-columns", "class-names", "text", "inputs", "size",
     "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "magnitude", "wordnet",
-    "filler", "translator", "save-examples", "examples-of", "no-identity",
+    "filler", "translator", "save-examples", "examples-of", "strength", "no-identity",
     "metric", "bound", "margin",  # of estimate: additional analyses
 }  # fmt: skip
 

@@ -204,3 +204,31 @@ def test_swapped_arguments_are_recognized(tmp_path: Path) -> None:
     np.save(tmp_path / "data.npy", np.ones((8, 3)))
     result = run(tmp_path, "invariance", "data.npy", "mine:classify")
     assert_one_line_error(result, "It looks like data: pass the model first")
+
+
+def test_strength_and_smoothness_names_are_applied(scorer_folder: Path) -> None:
+    words = ("invariance", "scorers:words", "reviews.csv", "--text", "review", "-t")
+    smooth = run_json(scorer_folder, *words, "MS-RandRep")
+    assert (smooth["strength"], smooth["identity"], smooth["draws"]) == ("fixed", False, 10)
+    literal = run_json(scorer_folder, *words, "random_replace", "--strength", "fixed",
+                       "--no-identity")  # fmt: skip
+    assert literal == smooth
+    assert run_json(scorer_folder, *words, "MS-RandRep", "--identity")["identity"]
+    up_to = run_json(scorer_folder, *words, "MSE-RandRep", "--strength", "up_to")
+    assert (up_to["strength"], up_to["identity"]) == ("up_to", False)
+    shown = run(scorer_folder, *words, "MS-RandRep").stdout
+    for word in ("MS-RandRep", "fixed strength", "without the identity", "MSE"):
+        assert word in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_invalid_strength_is_an_error(scorer_folder: Path) -> None:
+    words = ("invariance", "scorers:words", "reviews.csv", "--text", "review", "-t")
+    assert_one_line_error(
+        run(scorer_folder, *words, "ssmba", "--strength", "full"),
+        "The strength of ssmba must be 'up_to' or 'fixed'; got 'full'.",
+    )
+    assert_one_line_error(
+        run(scorer_folder, *words, "backtranslate", "--strength", "fixed"),
+        "--strength is not a setting of the transform 'backtranslate'. Leave it out.",
+    )

@@ -45,3 +45,11 @@ def test_one_model_or_two_sources_are_errors(scorer_folder: Path) -> None:
     words = ("rank", "scorers:shaky", "scorers:calm", "digits.npz")
     sources = ("--source-data", "digits.npz", "--source-data", "photos")
     assert_one_line_error(run(scorer_folder, *words, *sources), "rank takes one --source-data")
+
+
+def test_strength_and_smoothness_names_are_applied(scorer_folder: Path) -> None:
+    words = ("rank", "scorers:calm", "scorers:hard", "digits.npz", "-t")
+    assert run_json(scorer_folder, *words, "MS-RandAug")["measure"] == "MS-RandAug"
+    fixed = run_json(scorer_folder, *words, "randaugment", "--strength", "fixed", "--no-identity")
+    assert fixed["measure"] == "MS-RandAug"
+    assert run_json(scorer_folder, *words, "randaugment")["measure"] == "NI-RandAug"

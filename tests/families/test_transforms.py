@@ -16,6 +16,7 @@ from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.testing import TRANSFORM_RULES, check_transform, toy_inputs
 from oodometer.testing._transform_magnitude import MAGNITUDE_METERS
+from oodometer.transforms.strength import at_fixed_strength
 from tests.support.cases import assert_conformance
 
 
@@ -27,10 +28,20 @@ def _without_translator(member: Transform) -> Transform:
 
 
 MEMBERS = [_without_translator(member) for member in transforms.available()]
+FIXED = [
+    at_fixed_strength(member)
+    for member in transforms.available()
+    if at_fixed_strength(member) != member
+]
 
 
 def test_every_transform_keeps_the_rules() -> None:
     assert_conformance(TRANSFORM_RULES, MEMBERS, [0, 1])
+
+
+def test_every_transform_keeps_the_rules_at_fixed_strength() -> None:
+    assert [member.name for member in FIXED] == ["randaugment", "ssmba", "eda", "random_replace"]
+    assert_conformance(TRANSFORM_RULES, FIXED, [0, 1])
 
 
 def test_every_kind_has_transforms_and_a_default() -> None:

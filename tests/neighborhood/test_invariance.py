@@ -18,11 +18,12 @@ from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
 from oodometer.data.dataset import BaseDataset
+from oodometer.models import as_model
 from oodometer.neighborhood import _invariance
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import MEASURES, InvarianceResult
 from oodometer.testing import toy_inputs
-from oodometer.transforms import BackTranslation, available_for_kind
+from oodometer.transforms import BackTranslation, RandomReplacement, available_for_kind
 from tests.support.stub_models import ByContent, naive_measures
 
 KINDS: tuple[InputKind, ...] = ("images", "text", "pairs", "vectors", "table")
@@ -321,7 +322,7 @@ def test_result_as_text_and_json() -> None:
     assert plain["sampling_cost"]["drawn"] == 550
     assert list(plain) == [
         "data", "fingerprint", "n", "transform", "label", "magnitude", "draws", "identity",
-        "seed", "skipped", "settings", "sampling_cost", "models",
+        "seed", "skipped", "settings", "strength", "sampling_cost", "models",
     ]  # fmt: skip
 
 
@@ -366,3 +367,33 @@ def test_transform_that_changes_the_shape_is_named() -> None:
     message = r"'noise' returned inputs of shape \(4,\) for inputs of shape \(2,\)"
     with pytest.raises(InputError, match=message):
         invariance(Linear(), vectors(5), transform=Wider())
+
+
+def test_smoothness_names_use_fixed_strength_without_the_identity() -> None:
+    """MS-SSMBA equals ten draws at fixed strength without the identity; NI-SSMBA has both."""
+    texts = [f"a {word} book about {word} houses and good roads" for word in ("good", "bad", "old")]
+    model = as_model(lambda rows: [text.count("good") % 2 for text in rows], name="count")
+    smooth = invariance(model, texts, transform="MS-RandRep")
+    literal = invariance(
+        model, texts, transform=RandomReplacement(strength="fixed"), draws=10, identity=False
+    )
+    assert (smooth.draws, smooth.identity, smooth.strength) == (10, False, "fixed")
+    assert smooth.settings == literal.settings
+    assert np.array_equal(smooth[0].by_example("ni"), literal[0].by_example("ni"))
+    assert "count: MS-RandRep" in str(smooth)
+    assert "MSE-RandRep" in str(smooth)
+    assert "PA-RandRep" in str(smooth)
+    plain = invariance(model, texts, transform="NI-RandRep")
+    assert (plain.identity, plain.strength, plain.measure_label("ni")) == (
+        True, "up_to", "NI-RandRep",
+    )  # fmt: skip
+    with_identity = invariance(model, texts, transform="MS-RandRep", identity=True)
+    assert with_identity.identity
+    assert with_identity.measure_label("ni") == "NI-RandRep"
+
+
+def test_fixed_strength_cannot_resume_a_result_of_another_strength() -> None:
+    texts, model = ["good book", "bad book"], as_model(lambda rows: [0] * len(rows), name="zero")
+    first = invariance(model, texts, transform="random_replace", draws=2, identity=False)
+    with pytest.raises(InputError, match="strength='fixed'"):
+        invariance(model, texts, transform="MS-RandRep", draws=2, resume=first)

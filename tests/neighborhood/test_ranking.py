@@ -269,3 +269,17 @@ def test_target_labels_are_ignored() -> None:
     target = as_dataset(vectors(40, 2), labels=["ham", "egg"] * 20)
     plain = rank(MODELS, vectors(40, 2), score="doc", source=labelled(60, 1))
     assert rank(MODELS, target, score="doc", source=labelled(60, 1)).models == plain.models
+
+
+def test_smoothness_ranks_without_the_identity() -> None:
+    texts = [f"a {word} book about {word} houses" for word in ("good", "bad", "old", "new")]
+    models = {
+        "count": lambda rows: [text.count("good") % 2 for text in rows],
+        "zero": lambda rows: [0] * len(rows),
+    }
+    ranking = rank(models, texts, transform="MS-RandRep")
+    assert ranking.measure == "MS-RandRep"
+    assert ranking.neighborhoods is not None
+    assert not ranking.neighborhoods.identity
+    assert rank(models, texts, transform="RandRep").measure == "NI-RandRep"
+    assert rank(models, texts, transform="MS-RandRep", identity=True).measure == "NI-RandRep"

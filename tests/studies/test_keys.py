@@ -13,7 +13,7 @@ from oodometer.core.keys import settings_key
 from oodometer.data import as_dataset
 from oodometer.data.dataset import TransformedDataset
 from oodometer.studies.domains.synthetic import ResizeAndCrop, Rotated, TransformedDomain
-from oodometer.studies.requested_values import TransformRequest, build_requests
+from oodometer.studies.requested_values import NeighborhoodOptions, TransformRequest, build_requests
 from oodometer.studies.training.config import KEYS, TrainingConfig
 from oodometer.transforms.corruptions import Corruption
 from oodometer.transforms.text.apertium import Apertium
@@ -26,7 +26,12 @@ def test_key_of_each_family() -> None:
         metrics=[metrics.get("error")],
         estimators=[estimators.get("atc-ne")],
         temperatures=["fit", "none"],
-        invariance=[TransformRequest(transforms.get("rotate"), 10, "Rotate")],
+        invariance=[
+            TransformRequest(transforms.get("rotate"), NeighborhoodOptions(10), ("ni-rotate",)),
+            TransformRequest(
+                transforms.get("MS-SSMBA"), NeighborhoodOptions(10, identity=False), ("ms-ssmba",)
+            ),
+        ],
         measures=[measures.get("h-divergence-ms")],
         seed=3,
     )
@@ -36,6 +41,10 @@ def test_key_of_each_family() -> None:
         ("estimator", "atc-ne{score='ne'}, temperature fit, seed 3"),
         ("estimator", "atc-ne{score='ne'}, temperature none, seed 3"),
         ("invariance", "rotate{magnitude=30.0}, 10 draws, seed 3"),
+        (
+            "invariance",
+            "ssmba{magnitude=0.15, model=None, strength='fixed'}, 10 draws, no identity, seed 3",
+        ),
         (
             "measure",
             "h-divergence-ms{base=h-divergence{head='linear', half='test', rows=2000}}, seed 3",

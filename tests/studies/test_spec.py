@@ -13,8 +13,9 @@ from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies import Study
 from oodometer.studies.domains.corrupted_groups import get_group
 from oodometer.studies.domains.hypersphere_group import hypersphere
+from oodometer.studies.requested_values import NeighborhoodOptions
 from oodometer.studies.training.spec import PoolSpec
-from oodometer.transforms import Gaussian
+from oodometer.transforms import SSMBA, Gaussian
 from tests.support.study_tasks import SPEC, model, study
 
 POOL = {"name": "little", "group": "hypersphere", "domains": ["0"], "architecture": "mlp"}
@@ -61,7 +62,10 @@ def test_every_key_of_a_file_is_read(tmp_path: Path) -> None:
     stirred += [f"{name}-gaussian draws=3 magnitude=1" for name in ("ni", "ne", "ei", "pa")]
     assert names(found) == ["accuracy", "nll", "doc (pre-T)", *stirred, "entropy-target"]
     assert found.requests[4].component == Gaussian(magnitude=1.0)
-    assert (found.requests[3].option, found.requests[4].option) == (10, 3)
+    assert [found.requests[i].option for i in (3, 4)] == [
+        NeighborhoodOptions(10),
+        NeighborhoodOptions(3),
+    ]
     assert all("seed 7" in one.settings for one in found.requests[1:])
 
 
@@ -102,6 +106,31 @@ def test_transform_objects_are_accepted() -> None:
     assert {"ni-gaussian magnitude=0.5", "ni-gaussian draws=4"} < set(names(found))
 
 
+def test_strength_and_identity_are_settings_of_transforms(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        'group = "sentiment"\n'
+        'invariance = ["ssmba", "MS-SSMBA", { transform = "eda", strength = "fixed" },\n'
+        '  { transform = "random_replace", strength = "fixed", identity = false, magnitude = 0.3 }]\n'
+        '[[models]]\nname = "m"\npath = "tests.support.study_tasks:classes_only"\n'
+        'trained_on = "books"\n'
+    )
+    plain, smooth, fixed, both = Study.open(tmp_path / "a.toml").requests[-4:]
+    assert plain.component == SSMBA()
+    assert smooth.component == SSMBA(strength="fixed")
+    assert [request.option.identity for request in (plain, smooth, fixed, both)] == [
+        True, False, True, False,
+    ]  # fmt: skip
+    assert plain.names == ("ni-ssmba", "ne-ssmba", "ei-ssmba", "pa-ssmba")
+    assert smooth.names == (
+        "ms-ssmba",
+        "mse-ssmba",
+        "ei-ssmba identity=false strength=fixed",
+        "pa-ssmba identity=false strength=fixed",
+    )
+    assert fixed.names[0] == "ni-eda strength=fixed"
+    assert both.names[:2] == ("ms-random_replace magnitude=0.3", "mse-random_replace magnitude=0.3")
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     np.save(tmp_path / "mine.onnx", np.zeros(1))
     (tmp_path / "mine.onnx.npy").rename(tmp_path / "mine.onnx")
@@ -127,6 +156,18 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "setting": (
         {"invariance": [{"transform": "sphere", "magnitud": 1}]},
         "invariance: No setting of sphere is called 'magnitud'. Did you mean 'magnitude'?",
+    ),
+    "bad strength": (
+        {"invariance": [{"transform": "ssmba", "strength": "full"}]},
+        "invariance: The strength of ssmba must be 'up_to' or 'fixed'; got 'full'.",
+    ),
+    "no strength": (
+        {"invariance": [{"transform": "sphere", "strength": "fixed"}]},
+        "invariance: No setting of sphere is called 'strength'.",
+    ),
+    "odd identity": (
+        {"invariance": [{"transform": "sphere", "identity": "no"}]},
+        "invariance: identity of a transform must be true or false; got 'no'.",
     ),
     "no transform": ({"invariance": [{"draws": 3}]}, "invariance: A transform has no key 'transform'. Add transform = …."),
     "odd transform": ({"invariance": [3]}, "invariance: transform of a transform must be the name of a transform or a transform object; got 3."),

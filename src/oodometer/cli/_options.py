@@ -333,6 +333,13 @@ def _transform_names() -> list[str]:
     return [member.name for member in transforms.available()]
 
 
+def _strength_names() -> list[str]:
+    """Return the strengths of transforms for shell completion."""
+    from oodometer.transforms.strength import STRENGTHS
+
+    return list(STRENGTHS)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransformOptions:
     """Options for the transform that creates the neighborhoods, and for its settings."""
@@ -342,13 +349,31 @@ class TransformOptions:
         typer.Option(
             "--transform",
             "-t",
-            help="Name of a transform; the command oodometer transforms lists all names.",
+            help="Name of a transform; the command oodometer transforms lists all names. A name "
+            "such as MS-SSMBA means fixed strength, without the identity.",
             autocompletion=_transform_names,
         ),
     ] = None
     magnitude: Annotated[
         float | None,
         typer.Option(help="Magnitude of the transform: the upper bound of each random draw."),
+    ] = None
+    strength: Annotated[
+        str | None,
+        typer.Option(
+            metavar="up_to|fixed",
+            help="Strength of each draw, for randaugment, ssmba, eda and random_replace: at most "
+            "the magnitude (up_to), or equal to it (fixed). [default: up_to; fixed for MS-… names]",
+            autocompletion=_strength_names,
+        ),
+    ] = None
+    identity: Annotated[
+        bool | None,
+        typer.Option(
+            "--identity/--no-identity",
+            help="Whether the untransformed example belongs to its neighborhood. [default: yes; no "
+            "for MS-… names]",
+        ),
     ] = None
     wordnet: Annotated[Path | None, typer.Option(help="Folder of WordNet files, for eda.")] = None
     filler: Annotated[
@@ -366,6 +391,12 @@ class TransformOptions:
         ),
     ] = None
 
+    def includes_identity(self) -> bool:
+        """Return whether the untransformed example belongs to its neighborhood."""
+        from oodometer.transforms.registry import is_smoothness_name
+
+        return not is_smoothness_name(self.transform) if self.identity is None else self.identity
+
     def make(self, dataset: Dataset) -> Transform:
         """Return the named transform with its settings, or the default transform for the data."""
         from oodometer import transforms as family
@@ -374,6 +405,7 @@ class TransformOptions:
         transform = family.get(self.transform or family.DEFAULT_TRANSFORMS[dataset.kind])
         values: dict[str, Any] = {
             "magnitude": self.magnitude,
+            "strength": self.strength,
             "wordnet": self.wordnet,
             "model": self.filler,
             "translator": None if self.translator is None else Marian(*self.translator),

@@ -39,12 +39,6 @@ def invariance(
     *,
     transform_options: TransformOptions,
     sampling: SamplingOptions,
-    no_identity: Annotated[
-        bool,
-        typer.Option(
-            "--no-identity", help="Leave the untransformed example out of its neighborhood."
-        ),
-    ] = False,
     precision: Annotated[
         float | None,
         typer.Option(
@@ -98,7 +92,7 @@ def invariance(
             dataset,
             transform=transform,
             draws=sampling.draws,
-            identity=not no_identity,
+            identity=transform_options.includes_identity(),
             precision=precision,
             max_inputs=max_inputs,
             transform_data=reference,

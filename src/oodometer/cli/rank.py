@@ -94,6 +94,7 @@ def rank(
             source=source,
             known_accuracies=accuracies,
             draws=sampling.draws,
+            identity=transform_options.includes_identity(),
             seed=sampling.seed,
             batch_size=sampling.batch_size,
             threads=sampling.threads,

@@ -7,10 +7,16 @@ would make stored results unreachable.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import Field, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 from oodometer.core.errors import InputError
+
+# Metadata of a setting that was added after results had been stored. Keys and reprs leave such a
+# setting out at its default value, so that they equal those that were made before it existed.
+OMIT_DEFAULT: Mapping[str, bool] = MappingProxyType({"omit_default": True})
 
 
 def settings_key(member: Any) -> str:
@@ -20,8 +26,9 @@ def settings_key(member: Any) -> str:
     ----------
     member : object with a `name`
         An estimator, measure, metric, transform or corruption. Its settings are the dataclass
-        fields that its `repr` shows. If the value of a setting is itself a dataclass, its own key
-        is used. An object that is not a dataclass has no settings.
+        fields that its `repr` shows; a field with the metadata `OMIT_DEFAULT` is left out at its
+        default value. If the value of a setting is itself a dataclass, its own key is used. An
+        object that is not a dataclass has no settings.
 
     Raises
     ------
@@ -44,9 +51,33 @@ def settings_key(member: Any) -> str:
             f"A {type(member).__name__} has no name, so its results cannot be stored. "
             "Give the class an attribute `name`."
         )
-    settings = [] if not is_dataclass(member) else [f for f in fields(member) if f.repr]
+    settings = [] if not is_dataclass(member) else _shown_fields(member)
     pairs = [f"{f.name}={_value(getattr(member, f.name))}" for f in settings if f.name != "name"]
     return f"{name}{{{', '.join(pairs)}}}"
+
+
+def settings_repr(member: Any) -> str:
+    """Return the `repr` of a dataclass without the settings that are left out of its key.
+
+    >>> from dataclasses import dataclass, field
+    >>> @dataclass(frozen=True)
+    ... class Turn:
+    ...     magnitude: float = 15.0
+    ...     sides: int = field(default=2, metadata=OMIT_DEFAULT)
+    ...     __repr__ = settings_repr
+    >>> Turn(), Turn(sides=1)
+    (Turn(magnitude=15.0), Turn(magnitude=15.0, sides=1))
+    """
+    pairs = [f"{f.name}={getattr(member, f.name)!r}" for f in _shown_fields(member)]
+    return f"{type(member).__qualname__}({', '.join(pairs)})"
+
+
+def _shown_fields(member: Any) -> list[Field[Any]]:
+    return [
+        f
+        for f in fields(member)
+        if f.repr and not ("omit_default" in f.metadata and getattr(member, f.name) == f.default)
+    ]
 
 
 def _value(value: Any) -> str:

@@ -36,6 +36,7 @@ from oodometer.neighborhood.results import (
     SamplingCost,
 )
 from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
+from oodometer.transforms.registry import is_smoothness_name
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
@@ -50,7 +51,7 @@ def invariance(
     *,
     transform: str | Transform | None = None,
     draws: int = 10,
-    identity: bool = True,
+    identity: bool | None = None,
     precision: float | None = None,
     max_inputs: int | None = None,
     transform_data: Any = None,
@@ -75,11 +76,13 @@ def invariance(
         Unlabelled data; anything that `as_dataset` accepts.
     transform : str or Transform, optional
         Transform that creates the neighborhoods. By default, the usual transform for the kind of
-        data is used.
+        data is used. The name of a measure of local manifold smoothness such as "MS-SSMBA" means
+        the transform at fixed strength, without the identity.
     draws : int
         Number of transformed copies per example.
-    identity : bool
-        Whether the example itself belongs to its neighborhood.
+    identity : bool, optional
+        Whether the example itself belongs to its neighborhood. Default: True, but False if
+        `transform` is a name such as "MS-SSMBA" or "MSE-SSMBA".
     precision : float, optional
         Stop as soon as the confidence interval of pa (pairwise agreement) has at most this
         half-width for every model.
@@ -122,6 +125,7 @@ def invariance(
     >>> result["sign"].mean_with_interval("pa").value
     1.0
     """
+    identity = not is_smoothness_name(transform) if identity is None else identity
     sampling.validate_sampling_options(
         draws, precision, max_inputs, identity=identity, batch_size=batch_size
     )
@@ -385,6 +389,7 @@ class _InvarianceRun:
             transform=transform.name,
             label=transform.label,
             magnitude=transform.magnitude,
+            strength=getattr(transform, "strength", None),
             draws=self.draws,
             identity=self.identity,
             seed=self.sampler.seed,

@@ -134,6 +134,7 @@ def rank(
     source: Any = None,
     known_accuracies: Mapping[str, float] | None = None,
     draws: int = 10,
+    identity: bool | None = None,
     seed: int = 0,
     batch_size: int | None = None,
     threads: int = 1,
@@ -167,6 +168,9 @@ def rank(
         section 4.3).
     draws : int
         Number of transformed copies per example, for a neighborhood measure.
+    identity : bool, optional
+        Whether the example itself belongs to its neighborhood, for a neighborhood measure. Default:
+        True, but False if `transform` is a name such as "MS-SSMBA".
     seed : int
         Random seed.
     batch_size : int, optional
@@ -212,6 +216,7 @@ def rank(
             dataset,
             transform=transform,
             draws=draws,
+            identity=identity,
             seed=seed,
             batch_size=batch_size,
             threads=threads,

@@ -21,6 +21,10 @@ from oodometer.core.stats import wilson_interval
 InvarianceMeasure = Literal["ni", "ne", "ei", "pa"]
 MEASURES: tuple[InvarianceMeasure, ...] = ("ni", "ne", "ei", "pa")
 
+# Names of measures in neighborhoods of draws at fixed strength, without the identity: local
+# manifold smoothness and its negative entropy (Ng et al., 2022).
+SMOOTHNESS_NAMES = {"ni": "ms", "ne": "mse"}
+
 # Class number of a member that has not been classified.
 MISSING_CLASS = -1
 # If a transform increases the mean entropy of the predictions by more than this, it probably
@@ -32,6 +36,16 @@ DEGENERATE_SHARE = 0.95
 # Comparing all N members of a neighborhood with each other takes N² array cells per neighborhood.
 # Neighborhoods are processed in blocks of at most this many cells.
 MAX_BLOCK_CELLS = 2_000_000
+
+
+def measure_name(measure: str, *, identity: bool, strength: str | None) -> str:
+    """Return the published name of a measure in neighborhoods of these settings.
+
+    >>> measure_name("ne", identity=False, strength="fixed")
+    'mse'
+    """
+    smoothness = not identity and strength != "up_to"
+    return SMOOTHNESS_NAMES.get(measure, measure) if smoothness else measure
 
 
 def neighborhood_invariance(classes: Ints) -> Floats:
@@ -409,6 +423,8 @@ class InvarianceResult:
         Results per model.
     settings : str
         All settings of the transform and, if it has learned from data, the fingerprint of the data.
+    strength : {"up_to", "fixed"}, optional
+        Strength of the transform. None if the transform does not have this setting.
 
     Examples
     --------
@@ -432,6 +448,7 @@ class InvarianceResult:
     skipped: int
     results: tuple[ModelInvariance, ...] = field(repr=False)
     settings: str = ""
+    strength: str | None = None
 
     def __iter__(self) -> Iterator[ModelInvariance]:
         return iter(self.results)
@@ -454,7 +471,11 @@ class InvarianceResult:
 
     def measure_label(self, measure: str) -> str:
         """Return the name of a measure that is shown in tables, such as NI-RandAug."""
-        return f"{measure.upper()}-{self.label}"
+        return f"{self.measure_prefix(measure)}-{self.label}"
+
+    def measure_prefix(self, measure: str) -> str:
+        """Return the short name of a measure, such as NI, or MS for local manifold smoothness."""
+        return measure_name(measure, identity=self.identity, strength=self.strength).upper()
 
     def __str__(self) -> str:
         lines = []

@@ -320,8 +320,9 @@ def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: 
     console.print(
         text_line(
             f"{neighborhoods.data}: {cost.examples:,} of {neighborhoods.n:,} examples ({kind}), "
-            f"{neighborhoods.transform} with magnitude {neighborhoods.magnitude:g}, up to "
-            f"{neighborhoods.draws} draws"
+            f"{neighborhoods.transform} with magnitude {neighborhoods.magnitude:g}"
+            f"{' (fixed strength)' if neighborhoods.strength == 'fixed' else ''}, up to "
+            f"{neighborhoods.draws} draws{'' if neighborhoods.identity else ' without the identity'}"
         )
     )
     rows = []
@@ -338,7 +339,8 @@ def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: 
                 "unknown" if increase is None else format_number(increase, "+.3f"),
             )
         )
-    headings = ("model", "NI", "95 %", "PA", "95 %", "NE", "EI", "entropy increase")
+    ni, ne = neighborhoods.measure_prefix("ni"), neighborhoods.measure_prefix("ne")
+    headings = ("model", ni, "95 %", "PA", "95 %", ne, "EI", "entropy increase")
     title = f"Neighborhood invariance ({neighborhoods.measure_label('ni')})"
     console.print(table(title, *drop_empty_columns(headings, rows)))
     for result in neighborhoods:

@@ -17,11 +17,12 @@ from oodometer.core.inputs import InputKind
 from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Estimator, Measure, Metric, Transform
 from oodometer.core.registry import resolve_members
-from oodometer.neighborhood.results import MEASURES
+from oodometer.neighborhood.results import MEASURES, measure_name
 from oodometer.studies._toml import Field as PydanticField
 from oodometer.studies._toml import PositiveInt, StrictModel, prefix_errors, validate
 from oodometer.studies.analysis.evaluation_table import PRE_CALIBRATION_SUFFIX
 from oodometer.studies.store.export import ACCURACY
+from oodometer.transforms.registry import is_smoothness_name
 
 Family = Literal["accuracy", "metric", "estimator", "invariance", "measure"]
 TemperatureMode = Literal["fit", "none"]
@@ -40,7 +41,7 @@ class RequestedValue:
     names       names of the values in tables
     settings    all settings that the values depend on, except model, rows and source
     component   metric, estimator, measure or transform that is computed; None for accuracy
-    option      temperature mode for an estimator, number of draws for a transform, else None
+    option      temperature mode for an estimator, `NeighborhoodOptions` for a transform, else None
     """
 
     family: Family
@@ -67,12 +68,23 @@ class RequestedValue:
 
 
 @dataclass(frozen=True)
+class NeighborhoodOptions:
+    """Number of draws per row, and whether the row itself belongs to its neighborhood."""
+
+    draws: int
+    identity: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.draws} draws{'' if self.identity else ', no identity'}"
+
+
+@dataclass(frozen=True)
 class TransformRequest:
-    """Transform, number of draws per row, and the suffix of the names of its values."""
+    """Transform, options of its neighborhoods, and the names of its values."""
 
     transform: Transform
-    draws: int
-    display_name: str
+    options: NeighborhoodOptions
+    names: tuple[str, ...]
 
 
 def build_requests(
@@ -97,10 +109,11 @@ def build_requests(
             name = f"{estimator.name}{suffix}"
             requests.append(RequestedValue("estimator", (name,), settings, estimator, mode))
     for request in invariance:
-        names = tuple(f"{name}-{request.display_name}" for name in MEASURES)
-        settings = f"{settings_key(request.transform)}, {request.draws} draws, {random}"
+        settings = f"{settings_key(request.transform)}, {request.options}, {random}"
         requests.append(
-            RequestedValue("invariance", names, settings, request.transform, request.draws)
+            RequestedValue(
+                "invariance", request.names, settings, request.transform, request.options
+            )
         )
     for measure in measures:
         settings = f"{settings_key(measure)}, {random}"
@@ -156,6 +169,7 @@ class TransformKeys(StrictModel):
         description="the name of a transform or a transform object"
     )
     draws: PositiveInt | None = None
+    identity: bool | None = None
 
 
 def parse_transforms(
@@ -180,13 +194,15 @@ def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformR
     settings = {key: value for key, value in table.items() if key not in own}
     checked = validate(TransformKeys, own, "a transform")
     base = checked.transform
+    identity = checked.identity
+    if identity is None:
+        identity = not is_smoothness_name(base)
     base = transforms.get(base) if isinstance(base, str) else base
     transform = _apply_settings(base, settings, folder)
-    default = {member.name: member for member in transforms.available()}.get(transform.name)
     return TransformRequest(
         transform,
-        checked.draws or default_draws,
-        _transform_label(transform, default or transform, checked.draws),
+        NeighborhoodOptions(checked.draws or default_draws, identity),
+        tuple(_value_name(measure, transform, identity, checked.draws) for measure in MEASURES),
     )
 
 
@@ -194,7 +210,7 @@ def _apply_settings(transform: Any, settings: Mapping[str, Any], folder: Path) -
     known = {field.name: field for field in fields(transform) if field.init}
     for key in settings:
         if key not in known:
-            raise UnknownName(f"setting of {transform.name}", key, ["draws", *known])
+            raise UnknownName(f"setting of {transform.name}", key, ["draws", "identity", *known])
     values = {key: _convert_setting(known[key], value, folder) for key, value in settings.items()}
     try:
         changed: Transform = replace(transform, **values)
@@ -217,19 +233,36 @@ def _convert_setting(setting: Field[Any], value: Any, folder: Path) -> Any:
     return value
 
 
-def _transform_label(transform: Any, default: Any, draws: int | None) -> str:
-    """Return the name and all settings that differ from the default: `gaussian magnitude=0.5`."""
-    changed = {
+def _value_name(measure: str, transform: Any, identity: bool, draws: int | None) -> str:
+    """Return the name of a value with all settings that differ from the default.
+
+    Examples are `ni-gaussian magnitude=0.5` and `ms-ssmba`. The settings that the name `ms` or
+    `mse` implies are left out.
+    """
+    strength = getattr(transform, "strength", None)
+    name = measure_name(measure, identity=identity, strength=strength)
+    changed = _changed_settings(transform)
+    if draws is not None:
+        changed["draws"] = draws
+    if name != measure:
+        changed.pop("strength", None)
+    elif not identity:
+        changed["identity"] = "false"
+    settings = [f"{key}={_format_setting(value)}" for key, value in sorted(changed.items())]
+    return " ".join([f"{name}-{transform.name}", *settings])
+
+
+def _changed_settings(transform: Any) -> dict[str, Any]:
+    """Return the settings of a transform that differ from those of the registered transform."""
+    members = {member.name: member for member in transforms.available()}
+    default = members.get(transform.name, transform)
+    return {
         field.name: getattr(transform, field.name)
         for field in fields(transform)
         if field.init
         and field.repr
         and getattr(transform, field.name) != getattr(default, field.name, None)
     }
-    if draws is not None:
-        changed["draws"] = draws
-    settings = [f"{key}={_format_setting(value)}" for key, value in sorted(changed.items())]
-    return " ".join([transform.name, *settings])
 
 
 def _format_setting(value: Any) -> str:

@@ -278,7 +278,8 @@ def _compute_invariance(request: RequestedValue, workers: Sequence[_EvaluationWo
         {worker.case.name: worker.case.model for worker in workers},
         case.dataset,
         transform=request.component,
-        draws=request.option,
+        draws=request.option.draws,
+        identity=request.option.identity,
         seed=case.seed,
     )
     seconds = stopwatch() / (len(workers) * len(request.names))

@@ -14,6 +14,7 @@ import numpy as np
 
 from oodometer.core.array_types import Array, Floats
 from oodometer.core.inputs import Inputs
+from oodometer.core.protocols import Transform
 
 IMAGE_SIDE_PIXELS = 64
 
@@ -130,6 +131,19 @@ def _changed_word_share(before: list[str], after: list[str]) -> float:
     return sum(max(b - a, d - c) for op, a, b, c, d in ops if op != "equal") / len(before)
 
 
+def _share_of_words_per_edit(before: list[str], after: list[str]) -> Floats:
+    """Return the share of words that one edit of `eda` removed or added, at fixed strength.
+
+    Two of the four edits remove words (synonyms, deletion), and two add words (synonyms,
+    insertion). Swaps do neither.
+    """
+    shares = []
+    for texts in zip(before, after, strict=True):
+        old, new = (Counter(text.replace(".", " ").split()) for text in texts)
+        shares.append(max((old - new).total(), (new - old).total()) / (2 * old.total()))
+    return np.array(shares)
+
+
 def _random_vectors(n: int, rng: np.random.Generator) -> Array:
     return rng.normal(size=(n, 20))
 
@@ -163,3 +177,12 @@ MAGNITUDE_METERS: dict[str, MagnitudeMeter] = {
     "marginal_swap": MagnitudeMeter(_random_vectors, _share_of_columns),
     "gaussian": MagnitudeMeter(_random_vectors, _noise_scale, 0.01),
 }
+# Meter of the only transform whose draws exceed the magnitude in total at fixed strength.
+FIXED_EDA_METER = MagnitudeMeter(_texts, _share_of_words_per_edit)
+
+
+def find_meter(member: Transform) -> MagnitudeMeter | None:
+    """Return the function that measures the changes of a transform, if there is one."""
+    if member.name == "eda" and getattr(member, "strength", None) == "fixed":
+        return FIXED_EDA_METER
+    return MAGNITUDE_METERS.get(member.name)

@@ -14,7 +14,7 @@ from oodometer.core.inputs import INPUT_KINDS, InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.core.stats import rng_for
-from oodometer.testing._transform_magnitude import MAGNITUDE_METERS, MagnitudeMeter
+from oodometer.testing._transform_magnitude import MagnitudeMeter, find_meter
 
 TOY_WORDS = ("the", "a", "this", "old", "new", "red", "small", "cup", "book", "chair", "story", "plot",
          "film", "was", "is", "seems", "felt", "very", "quite", "good", "bad", "fine", "poor",
@@ -208,7 +208,7 @@ def check_magnitude_bound(
     member: Transform, seed: int, meter: MagnitudeMeter | None = None
 ) -> None:
     """Raise if a draw exceeds the magnitude, or if no draw reaches half of the magnitude."""
-    meter = meter if meter is not None else MAGNITUDE_METERS.get(member.name)
+    meter = meter if meter is not None else find_meter(member)
     if meter is None:
         return
     for share in (1.0, 0.5):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -11,12 +11,14 @@ import numpy as np
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs
+from oodometer.core.keys import OMIT_DEFAULT, settings_repr
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms import affine_ops, color_ops
 from oodometer.transforms.color_ops import Image
 from oodometer.transforms.images import IMAGE_KINDS, drop_gray_channel, require_images
 from oodometer.transforms.magnitude import check_magnitude
+from oodometer.transforms.strength import Strength, check_strength
 
 # Largest magnitude on the scale of the paper.
 MAX_MAGNITUDE = 30.0
@@ -66,7 +68,8 @@ OPERATIONS: tuple[RandAugmentOperation, ...] = (
 class RandAugment(Transform):
     """Apply `n_ops` random operations in a row to every image.
 
-    Each operation has its own strength, uniform between 0 and the magnitude.
+    Each operation has its own strength. It is uniform between 0 and the magnitude, or equal to the
+    magnitude.
 
     Parameters
     ----------
@@ -76,6 +79,9 @@ class RandAugment(Transform):
     n_ops : int, optional
         Number of operations. Default: 1 if the longer side of the images has fewer than 128
         pixels, else 3.
+    strength : {"up_to", "fixed"}
+        Whether strengths are uniform up to the magnitude (Ng et al., 2023), or equal to the
+        magnitude, with a random sign (Cubuk et al., 2020; Ng et al., 2022).
 
     Examples
     --------
@@ -85,6 +91,7 @@ class RandAugment(Transform):
 
     magnitude: float = 15.0
     n_ops: int | None = None
+    strength: Strength = field(default="up_to", metadata=OMIT_DEFAULT)
 
     name: ClassVar[str] = "randaugment"
     label: ClassVar[str] = "RandAug"
@@ -93,8 +100,11 @@ class RandAugment(Transform):
         "the class does not depend on lighting, color, tilt or position, as is usual for photographs"
     )
 
+    __repr__ = settings_repr
+
     def __post_init__(self) -> None:
         check_magnitude(self, MAX_MAGNITUDE)
+        check_strength(self)
         if self.n_ops is not None and not (isinstance(self.n_ops, int) and self.n_ops >= 1):
             raise InputError(
                 f"n_ops must be a whole number of at least 1, or None; got {self.n_ops!r}. None means "
@@ -120,6 +130,8 @@ class RandAugment(Transform):
     def draw_operations(self, n_ops: int, draws: RowStreams) -> tuple[Ints, Floats]:
         """Draw the indices of each row's operations, and their amounts; both are (n, n_ops)."""
         which, strength, sign = np.moveaxis(draws.uniforms(3 * n_ops).reshape(-1, n_ops, 3), 2, 0)
+        if self.strength == "fixed":
+            strength = np.ones_like(strength)
         chosen = (which * len(OPERATIONS)).astype(np.int64)
         start, reach, signs = np.array([(o.at_0, o.at_30 - o.at_0, o.signed) for o in OPERATIONS]).T
         direction = np.where((signs[chosen] > 0) & (sign < 0.5), -1, 1)

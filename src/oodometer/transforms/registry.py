@@ -18,6 +18,7 @@ from oodometer.transforms.images import (
 )
 from oodometer.transforms.randaugment import RandAugment
 from oodometer.transforms.sphere import Sphere
+from oodometer.transforms.strength import at_fixed_strength
 from oodometer.transforms.tabular import Gaussian, MarginalSwap
 from oodometer.transforms.text.backtranslation import BackTranslation
 from oodometer.transforms.text.eda import EDA
@@ -75,8 +76,11 @@ DEFAULT_TRANSFORMS: dict[InputKind, str] = {
     "table": "marginal_swap",
 }
 # Measures are named after their transform: NI-RandAug is neighborhood invariance (NI) under
-# RandAugment. MS is an earlier name of NI.
-_MEASURE_PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
+# RandAugment. MS and MSE are the earlier forms of NI and NE, at fixed strength.
+_MEASURE_PREFIXES = ("ni_", "ne_", "ei_", "pa_")
+_SMOOTHNESS_PREFIXES = ("ms_", "mse_")
+# Names of transforms in MS-Rand and MS-Random, as the preprint of 2022 prints them.
+_PREPRINT_NAMES = {"rand": "randaugment", "random": "random_replace"}
 
 
 def available() -> tuple[Transform, ...]:
@@ -130,7 +134,8 @@ def get(name: str) -> Transform:
     Returns
     -------
     Transform
-        Instance with its default settings.
+        Instance with its default settings. For the measures ``"MS-…"`` and ``"MSE-…"``, its
+        strength is "fixed" if it has this setting.
 
     Raises
     ------
@@ -141,12 +146,28 @@ def get(name: str) -> Transform:
     --------
     >>> get("translate") == get("NI-Translate") == get("MS-Translate")
     True
+    >>> get("SSMBA"), get("MS-SSMBA")
+    (SSMBA(magnitude=0.15, model=None), SSMBA(magnitude=0.15, model=None, strength='fixed'))
     """
     members = available()
     plain = name.lower().replace("-", "_")
-    if plain.startswith(_MEASURE_PREFIXES):
-        plain = plain[3:]
+    smoothness = is_smoothness_name(name)
+    if smoothness or plain.startswith(_MEASURE_PREFIXES):
+        plain = plain.partition("_")[2]
+    if smoothness:
+        plain = _PREPRINT_NAMES.get(plain, plain)
     for member in members:
         if plain in (member.name, member.label.lower()):
-            return member
+            return at_fixed_strength(member) if smoothness else member
     raise UnknownName("transform", name, [member.name for member in members])
+
+
+def is_smoothness_name(name: object) -> bool:
+    """Return whether a name is that of local manifold smoothness, MS-… or MSE-….
+
+    Neighborhoods of these measures do not contain the example itself (Ng et al., 2022).
+
+    >>> is_smoothness_name("MS-SSMBA"), is_smoothness_name("mse_eda"), is_smoothness_name("ssmba")
+    (True, True, False)
+    """
+    return isinstance(name, str) and name.lower().replace("-", "_").startswith(_SMOOTHNESS_PREFIXES)

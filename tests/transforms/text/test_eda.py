@@ -136,3 +136,62 @@ def test_magnitude_0_is_the_identity_and_invalid_settings_raise(tiny: EDA, tmp_p
         EDA(magnitude=2.0)
     with pytest.raises(InputError, match="no WordNet in"):
         many(EDA(wordnet=tmp_path / "none"), LONG, 1)
+
+
+def test_fixed_strength_applies_all_four_edits(tiny: EDA) -> None:
+    fixed = EDA(wordnet=tiny.wordnet, strength="fixed")
+    n = len(split_words(LONG)) // 2
+    count = -(-n // 10)
+    for seed in range(20):
+        edited, selected = fixed.edit(LONG, np.random.default_rng(seed), fixed.synonym_lookup())
+        assert list(selected) == [
+            "replace_by_synonyms", "insert_words", "swap_each_word", "delete_words",
+        ]  # fmt: skip
+        assert all(len(set(pieces)) == len(pieces) == count for pieces in selected.values())
+        assert len(split_words(edited)) // 2 == n, "as many words are inserted as deleted"
+        assert "  " not in edited.replace(" . ", " ").strip()
+
+
+def test_fixed_edits_match_edits_one_by_one(tiny: EDA) -> None:
+    """The reference applies each edit to the text that the previous edit returned."""
+    fixed = EDA(wordnet=tiny.wordnet, strength="fixed")
+    find = fixed.synonym_lookup()
+    assert find is not None
+    rng, text = np.random.default_rng(5), LONG
+    rng.random(2)
+    for edit in (eda.replace_by_synonyms, insert_words, eda.swap_each_word, delete_words):
+        pieces = split_words(text)
+        edit(pieces, -(-len(split_words(LONG)[1::2]) // 10), rng, find)
+        text = "".join(pieces)
+    assert fixed.edit(LONG, np.random.default_rng(5), find)[0] == text
+
+
+def test_each_selected_word_is_swapped_with_another_word() -> None:
+    for seed in range(50):
+        pieces = split_words("a, b; c d")
+        selected = eda.swap_each_word(pieces, 1, np.random.default_rng(seed), lookup)
+        moved = [i for i, (x, y) in enumerate(zip(pieces[1::2], "abcd", strict=True)) if x != y]
+        assert len(moved) == 2
+        assert selected[0] // 2 in moved
+        assert pieces[0::2] == ["", ", ", "; ", " ", ""]
+    assert eda.swap_each_word(split_words("a"), 1, np.random.default_rng(0), lookup) == []
+
+
+def test_edits_return_the_selected_pieces() -> None:
+    for edit, count in zip(EDIT_FUNCTIONS, (2, 2, 2, 2), strict=True):
+        pieces = split_words("a good car is good")
+        selected = edit(pieces, count, np.random.default_rng(0), lookup)
+        assert len(selected) == 2
+        assert all(index % 2 for index in selected)
+    pieces = split_words("a good car is good")
+    for index in delete_words(pieces, 2, np.random.default_rng(1), lookup):
+        assert pieces[index] == ""
+
+
+def test_fixed_strength_without_wordnet_omits_synonyms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eda, "find_wordnet", lambda folder: None)
+    fixed = EDA(strength="fixed")
+    assert fixed.synonym_lookup() is None
+    edited, selected = fixed.edit(LONG, np.random.default_rng(0), None)
+    assert list(selected) == ["insert_words", "swap_each_word", "delete_words"]
+    assert set(split_words(edited)[1::2]) <= set(split_words(LONG)[1::2])

@@ -7,7 +7,8 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.core.random_streams import RowStreams
-from oodometer.transforms.text._word_splitting import draw_change_count, split_words
+from oodometer.transforms.strength import draw_change_count
+from oodometer.transforms.text._word_splitting import split_words
 from oodometer.transforms.text.random_replacement import RandomReplacement
 from tests.transforms.text.test_word_splitting import draws_for
 

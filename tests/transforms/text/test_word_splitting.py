@@ -9,8 +9,8 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import hash_rows
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms import EDA
+from oodometer.transforms.strength import draw_change_count
 from oodometer.transforms.text._word_splitting import (
-    draw_change_count,
     has_words,
     iter_texts,
     map_texts,

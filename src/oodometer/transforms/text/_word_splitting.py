@@ -17,8 +17,6 @@ _WORD = re.compile(r"(\w+(?:['’-]\w+)*)")
 # White space around a line break, or after the end of a sentence (. ! or ?), which a closing quote
 # or bracket may follow.
 _SENTENCE_BREAK = re.compile(r"((?:(?<=[.!?])|(?<=[.!?][\"'”)\]]))\s+|\s*\n\s*)")
-# Rounding can make the product of a fraction and a count slightly too small: 0.29 * 100 < 29.
-_ROUNDING_TOLERANCE = 1e-9
 
 
 def split_words(text: str) -> list[str]:
@@ -46,17 +44,6 @@ def has_words(text: str) -> bool:
     (False, False)
     """
     return _WORD.search(text) is not None
-
-
-def draw_change_count(share: float, n: int, uniform: float) -> int:
-    """Return a random number of items to change, uniform in 1 … max(1, ⌊share · n⌋).
-
-    `uniform` is a random number between 0 and 1 that determines the result.
-
-    >>> draw_change_count(0.1, 30, 0.0), draw_change_count(0.1, 30, 0.99), draw_change_count(0.1, 4, 0.99)
-    (1, 3, 1)
-    """
-    return 1 + int(uniform * max(1, int(share * n + _ROUNDING_TOLERANCE)))
 
 
 def iter_texts(inputs: Inputs) -> Iterable[str]:

@@ -13,8 +13,8 @@ from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.magnitude import check_magnitude
+from oodometer.transforms.strength import draw_change_count
 from oodometer.transforms.text._word_splitting import (
-    draw_change_count,
     has_words,
     map_texts,
     split_sentences,

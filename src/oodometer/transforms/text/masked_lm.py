@@ -15,7 +15,8 @@ from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import torch_package
 from oodometer.core.random_streams import RowStreams
 from oodometer.models.huggingface import load_pretrained
-from oodometer.transforms.text._word_splitting import draw_change_count, has_words
+from oodometer.transforms.strength import Strength, draw_change_count
+from oodometer.transforms.text._word_splitting import has_words
 
 BATCH_TEXTS = 16
 _MASKED_SHARE = 0.8
@@ -26,15 +27,16 @@ _WORD_START_MARKS = ("Ġ", "▁")
 
 
 def draw_token_corruption(
-    n: int, share: float, rng: np.random.Generator
+    n: int, share: float, rng: np.random.Generator, *, strength: Strength = "up_to"
 ) -> tuple[Ints, Bools, Bools]:
     """Choose which of n tokens to resample, and how to corrupt each of them.
 
     Return the sorted indices of the chosen tokens, which of them to mask (80%), and which to
     replace by random tokens (10%). The remaining 10% are also resampled, but the model sees the
-    original token.
+    original token. `strength` determines the number of chosen tokens.
     """
-    chosen = np.sort(rng.permutation(n)[: draw_change_count(share, n, rng.random())])
+    order = rng.permutation(n)
+    chosen = np.sort(order[: draw_change_count(share, n, rng.random(), strength=strength)])
     u = rng.random(len(chosen))
     is_masked = u < _MASKED_SHARE
     is_replaced = (u >= _MASKED_SHARE) & (u < _MASKED_OR_REPLACED_SHARE)
@@ -61,8 +63,13 @@ class MaskedLanguageModel:
         """Return the model in a folder, from a cache if it has been loaded before."""
         return _load_model(Path(folder))
 
-    def resample_tokens(self, texts: list[str], draws: RowStreams, *, share: float) -> list[str]:
-        """Resample tokens of every text: at least one, and at most a fraction `share` of them."""
+    def resample_tokens(
+        self, texts: list[str], draws: RowStreams, *, share: float, strength: Strength = "up_to"
+    ) -> list[str]:
+        """Resample tokens of every text: at least one, and at most a fraction `share` of them.
+
+        At fixed strength, the fraction is `share`, rounded up to a whole number of tokens.
+        """
         torch = torch_package()
         encoded = [self._encode(text) for text in texts]
         generators = list(draws.generators())
@@ -73,7 +80,11 @@ class MaskedLanguageModel:
             for start in range(0, len(rows), BATCH_TEXTS):
                 batch = rows[start : start + BATCH_TEXTS]
                 self._resample_batch(
-                    results, batch, [(*encoded[row], generators[row]) for row in batch], share
+                    results,
+                    batch,
+                    [(*encoded[row], generators[row]) for row in batch],
+                    share=share,
+                    strength=strength,
                 )
         return results
 
@@ -88,12 +99,20 @@ class MaskedLanguageModel:
         return encoding["input_ids"], [(i, a, b) for i, (a, b) in enumerate(spans) if b > a]
 
     def _resample_batch(
-        self, results: list[str], batch: list[int], encoded: list[Any], share: float
+        self,
+        results: list[str],
+        batch: list[int],
+        encoded: list[Any],
+        *,
+        share: float,
+        strength: Strength,
     ) -> None:
         """Corrupt tokens of a batch of texts, and replace them by samples from the network."""
         chosen = []
         for ids, spans, rng in encoded:
-            which, is_masked, is_replaced = draw_token_corruption(len(spans), share, rng)
+            which, is_masked, is_replaced = draw_token_corruption(
+                len(spans), share, rng, strength=strength
+            )
             selected = [spans[i] for i in which]
             random_ids = rng.choice(np.flatnonzero(self.allowed_tokens), size=len(selected))
             chosen.append((selected, [ids[index] for index, _, _ in selected]))

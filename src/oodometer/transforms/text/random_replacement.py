@@ -5,25 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+import numpy as np
+
+from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs
+from oodometer.core.keys import OMIT_DEFAULT, settings_repr
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.magnitude import check_magnitude
-from oodometer.transforms.text._word_splitting import (
-    draw_change_count,
-    iter_texts,
-    map_texts,
-    split_words,
-)
+from oodometer.transforms.strength import Strength, check_strength, draw_change_count
+from oodometer.transforms.text._word_splitting import iter_texts, map_texts, split_words
 
 
 @dataclass(frozen=True)
 class RandomReplacement(Transform):
     """Replace some words of each text by words drawn uniformly from a vocabulary.
 
-    1 … max(1, ⌊magnitude · n⌋) of the n words are replaced. The vocabulary consists of the distinct
-    words of the texts that were passed to `learn`; upper and lower case are distinguished.
+    1 … max(1, ⌊magnitude · n⌋) of the n words are replaced, or ⌈magnitude · n⌉ words at fixed
+    strength. The vocabulary consists of the distinct words of the texts that were passed to
+    `learn`; upper and lower case are distinguished.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ class RandomReplacement(Transform):
         Largest fraction of words to replace, from 0 to 1.
     vocabulary : tuple of str, optional
         Words to draw from. `learn` sets them.
+    strength : {"up_to", "fixed"}
+        Whether the number of replaced words is random, or always the largest.
 
     Examples
     --------
@@ -45,9 +48,13 @@ class RandomReplacement(Transform):
 
     magnitude: float = 0.15
     vocabulary: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    strength: Strength = field(default="up_to", metadata=OMIT_DEFAULT)
+
+    __repr__ = settings_repr
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
+        check_strength(self)
 
     def learn(self, inputs: Inputs) -> RandomReplacement:
         """Return this transform with the words of the inputs as its vocabulary."""
@@ -73,10 +80,14 @@ class RandomReplacement(Transform):
             pieces = split_words(text)
             n = len(pieces) // 2
             if n:
-                count = draw_change_count(self.magnitude, n, rng.random())
-                indices = (2 * rng.permutation(n)[:count] + 1).tolist()
-                words = rng.integers(len(self.vocabulary), size=count).tolist()
-                for index, word in zip(indices, words, strict=True):
-                    pieces[index] = self.vocabulary[word]
+                selected = self.select_words(n, rng)
+                words = rng.integers(len(self.vocabulary), size=len(selected)).tolist()
+                for index, word in zip(selected.tolist(), words, strict=True):
+                    pieces[2 * index + 1] = self.vocabulary[word]
             changed.append("".join(pieces))
         return changed
+
+    def select_words(self, n: int, rng: np.random.Generator) -> Ints:
+        """Return the numbers of the words to replace in a text of n words."""
+        count = draw_change_count(self.magnitude, n, rng.random(), strength=self.strength)
+        return rng.permutation(n)[:count]

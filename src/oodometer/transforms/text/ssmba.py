@@ -13,14 +13,12 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs
+from oodometer.core.keys import OMIT_DEFAULT, settings_repr
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.magnitude import check_magnitude
-from oodometer.transforms.text._word_splitting import (
-    iter_texts,
-    map_texts,
-    split_words,
-)
+from oodometer.transforms.strength import Strength, check_strength
+from oodometer.transforms.text._word_splitting import iter_texts, map_texts, split_words
 from oodometer.transforms.text.masked_lm import MaskedLanguageModel, draw_token_corruption
 from oodometer.transforms.text.ngram_infill import GAP_TOKEN, CorpusFiller
 
@@ -29,9 +27,9 @@ from oodometer.transforms.text.ngram_infill import GAP_TOKEN, CorpusFiller
 class SSMBA(Transform):
     """Replace some tokens of each text by random tokens that fit the context.
 
-    1 … max(1, ⌊magnitude · n⌋) of the n tokens are chosen. Of these, 80% are masked, 10% are
-    replaced by random tokens, and 10% are left unchanged. Then new tokens for all chosen positions
-    are sampled from a masked language model. If a text is longer than the model's window, only the
+    1 … max(1, ⌊magnitude · n⌋) of the n tokens are chosen, or ⌈magnitude · n⌉ at fixed strength. Of
+    these, 80% are masked, 10% are replaced by random tokens, and 10% are left unchanged. Then new
+    tokens for all chosen positions are sampled from a masked language model. If a text is longer than the model's window, only the
     part in the window is changed. If no model is given, words are sampled from bigram counts of the
     texts that were passed to `learn`.
 
@@ -44,6 +42,8 @@ class SSMBA(Transform):
         downloaded.
     filler : CorpusFiller, optional
         Bigram counts. `learn` sets them if there is no model.
+    strength : {"up_to", "fixed"}
+        Whether the number of resampled tokens is random, or always the largest.
 
     Examples
     --------
@@ -62,9 +62,13 @@ class SSMBA(Transform):
     magnitude: float = 0.15
     model: Path | None = None
     filler: CorpusFiller | None = field(default=None, compare=False, repr=False)
+    strength: Strength = field(default="up_to", metadata=OMIT_DEFAULT)
+
+    __repr__ = settings_repr
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
+        check_strength(self)
 
     def learn(self, inputs: Inputs) -> SSMBA:
         """Return this transform with bigram counts of the inputs, unless it has a model."""
@@ -78,7 +82,7 @@ class SSMBA(Transform):
     def _transform_texts(self, texts: list[str], draws: RowStreams) -> list[str]:
         if self.model is not None:
             return MaskedLanguageModel.load(self.model).resample_tokens(
-                texts, draws, share=self.magnitude
+                texts, draws, share=self.magnitude, strength=self.strength
             )
         if self.filler is None:
             raise InputError(
@@ -86,20 +90,22 @@ class SSMBA(Transform):
                 "SSMBA(model=folder)."
             )
         rows = zip(texts, draws.generators(), strict=True)
-        return [_resample(text, self.filler, self.magnitude, rng) for text, rng in rows]
+        return [self._resample(text, self.filler, rng) for text, rng in rows]
 
-
-def _resample(text: str, filler: CorpusFiller, share: float, rng: np.random.Generator) -> str:
-    pieces = split_words(text)
-    if len(pieces) == 1:
-        return text
-    chosen, is_masked, is_replaced = draw_token_corruption(len(pieces) // 2, share, rng)
-    indices = (2 * chosen + 1).tolist()
-    random_words = rng.integers(len(filler.words), size=len(indices)).tolist()
-    for index, mask, swap, word in zip(indices, is_masked, is_replaced, random_words, strict=True):
-        if mask:
-            pieces[index] = GAP_TOKEN
-        elif swap:
-            pieces[index] = filler.words[word]
-    filler.fill(pieces, indices, rng.random((len(indices), 2)).tolist())
-    return "".join(pieces)
+    def _resample(self, text: str, filler: CorpusFiller, rng: np.random.Generator) -> str:
+        """Corrupt some words of a text, and sample new words from the bigram counts."""
+        pieces = split_words(text)
+        if len(pieces) == 1:
+            return text
+        chosen, is_masked, is_replaced = draw_token_corruption(
+            len(pieces) // 2, self.magnitude, rng, strength=self.strength
+        )
+        indices = (2 * chosen + 1).tolist()
+        words = rng.integers(len(filler.words), size=len(indices)).tolist()
+        for index, mask, swap, word in zip(indices, is_masked, is_replaced, words, strict=True):
+            if mask:
+                pieces[index] = GAP_TOKEN
+            elif swap:
+                pieces[index] = filler.words[word]
+        filler.fill(pieces, indices, rng.random((len(indices), 2)).tolist())
+        return "".join(pieces)
