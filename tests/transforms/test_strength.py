@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.quality_strength import FILE, read_reviews, word_edit_distance, words_of
 from oodometer import transforms
 from oodometer.core.errors import InputError
 from oodometer.core.keys import settings_key
@@ -20,7 +21,6 @@ from oodometer.transforms import EDA, SSMBA, RandAugment, RandomReplacement, Tra
 from oodometer.transforms.randaugment import OPERATIONS
 from oodometer.transforms.registry import is_smoothness_name
 from oodometer.transforms.strength import draw_change_count
-from oodometer.transforms.text._word_splitting import split_words
 from oodometer.transforms.text.masked_lm import draw_token_corruption
 from tests.support.research_data import require_data
 from tests.support.small_images import batch, drawn_for, many_draws
@@ -29,10 +29,6 @@ from tests.transforms.text.test_word_splitting import draws_for
 WITH_STRENGTH = (RandAugment, SSMBA, EDA, RandomReplacement)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TEXTS = [" ".join(LETTERS[(i + j) % 26] for j in range(n)) for i, n in enumerate((1, 7, 20, 33))]
-
-
-def words_of(text: str) -> list[str]:
-    return split_words(text)[1::2]
 
 
 def generator_of(draws: RowStreams, row: int) -> np.random.Generator:
@@ -168,13 +164,24 @@ def test_fixed_strength_depends_only_on_the_stream_of_the_row(kind: Any) -> None
     assert learned.apply(["", " ?"], draws.rows(slice(0, 2))) == ["", " ?"]
 
 
+@given(st.lists(st.sampled_from("abc"), max_size=7), st.lists(st.sampled_from("abc"), max_size=7))
+def test_word_edit_distance_of_the_benchmark_matches_the_recursion(
+    before: list[str], after: list[str]
+) -> None:
+    @cache
+    def distance(i: int, j: int) -> int:
+        if i == 0 or j == 0:
+            return i + j
+        replaced = distance(i - 1, j - 1) + (before[i - 1] != after[j - 1])
+        return min(distance(i - 1, j) + 1, distance(i, j - 1) + 1, replaced)
+
+    assert word_edit_distance(before, after) == distance(len(before), len(after))
+
+
 @pytest.fixture(scope="module")
 def reviews() -> list[str]:
     """Return 400 real reviews, 25 of each of 16 domains."""
-    table = pyarrow.parquet.read_table(require_data("text/fdu_mtl_16domain_sentiment.parquet"))
-    rows = table.to_pandas()
-    rows = rows[(rows.split == "test") & rows.text.map(lambda text: bool(words_of(text)))]
-    texts: list[str] = rows.groupby("domain").head(25).text.tolist()
+    texts = read_reviews(require_data(FILE))
     assert len(texts) == 400
     return texts
 
