@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from itertools import product
@@ -9,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies.domains import group as groups
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.build import build_network
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec, built_in_names
 
@@ -285,6 +289,20 @@ def test_image_pools_have_the_published_values() -> None:
     assert resnet["augment"] == ["none", "flip-crop"]
     cnn = PoolSpec.open("cnn-cinic-10").recipes()
     assert {one.lr_decay_epochs for one in cnn} == {(1800, 2200, 2400)}
+
+
+@pytest.mark.parametrize(
+    "name", ["nin-svhn", "nin-cifar-10", "vgg-cifar-10", "resnet-cifar-10", "cnn-cinic-10", "atc-mnist"]
+)  # fmt: skip
+def test_every_network_of_an_image_pool_can_be_built(name: str) -> None:
+    shape = InputShape("images", classes=10, size=(3, 32, 32))
+    built = {}
+    with torch.device("meta"):
+        for one in PoolSpec.open(name).recipes():
+            key = json.dumps(one.to_dict()["settings"])
+            if key not in built:
+                built[key] = build_network(one, shape)(torch.zeros(2, 3, 32, 32)).shape
+    assert set(built.values()) == {(2, 10)}
 
 
 def test_ao_pool_has_nine_networks_and_72_settings_per_domain() -> None:

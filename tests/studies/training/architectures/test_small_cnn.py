@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from oodometer.studies.training.architectures import stored_settings
+from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.small_cnn import SmallCNN
 from tests.support.tiny_architectures import IMAGES
 
@@ -34,3 +36,15 @@ def test_initialization_keeps_the_signal_without_norm_layers() -> None:
     deep = SmallCNN(64, depth=5).build(IMAGES)
     features = deep[:-4](torch.rand(16, 3, 16, 16))
     assert 0.2 < float(features.detach().std()) < 5
+
+
+def test_stride_one_keeps_the_size_of_the_images() -> None:
+    module = SmallCNN(4, depth=3, stride=1).build(InputShape("images", 2, (3, 8, 6)))
+    sizes: list[tuple[int, ...]] = []
+    for part in module:
+        if isinstance(part, torch.nn.Conv2d):
+            part.register_forward_hook(lambda _, __, found: sizes.append(tuple(found.shape[2:])))
+    module(torch.rand(1, 3, 8, 6))
+    assert sizes == [(8, 6)] * 3
+    assert "stride" not in stored_settings(SmallCNN())
+    assert stored_settings(SmallCNN(stride=1))["stride"] == 1

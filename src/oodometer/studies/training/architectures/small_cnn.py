@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
@@ -26,7 +26,8 @@ from oodometer.studies.training.architectures.layers import (
 class SmallCNN:
     """Fully convolutional network: `depth` 3×3 convolutions of `width` channels with ReLU.
 
-    All convolutions except the first have stride 2. Mean pooling and a linear layer follow.
+    All convolutions except the first have the stride `stride`; the networks of PGDL have stride 1,
+    which is slower. Mean pooling and a linear layer follow.
 
     >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in SmallCNN(4, depth=1).build(shape).parameters())
@@ -37,10 +38,12 @@ class SmallCNN:
     depth: PositiveInt = 3
     dropout: DropoutRate = 0.0
     batch_norm: bool = False
+    stride: Literal[1, 2] = 2
 
     name: ClassVar[str] = "small-cnn"
     label: ClassVar[str] = "CNN"
     kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
+    optional_settings: ClassVar[tuple[str, ...]] = ("stride",)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -48,11 +51,11 @@ class SmallCNN:
     def build(self, shape: InputShape) -> Any:
         """Return a new module, initialized from torch's random state."""
         check_shape(self, shape)
-        check_sides(self, shape, self.depth - 1)
+        check_sides(self, shape, self.depth - 1 if self.stride > 1 else 0)
         nn = torch_package().nn
         layers: list[Any] = []
         for step in range(self.depth):
-            channels, stride = (self.width, 2) if step else (shape.size[0], 1)
+            channels, stride = (self.width, self.stride) if step else (shape.size[0], 1)
             layers += [
                 *conv_layers(channels, self.width, stride=stride, batch_norm=self.batch_norm),
                 nn.ReLU(),
