@@ -63,3 +63,37 @@ def test_json_has_every_group(tmp_path: Path) -> None:
 def test_unknown_group_is_a_one_line_error(tmp_path: Path) -> None:
     result = run(tmp_path, "domains", "--group", "number")
     assert_one_line_error(result, "Did you mean 'numbers'?")
+
+
+def test_every_expected_file_has_a_line(tmp_path: Path) -> None:
+    (tmp_path / "fmow_v1.1/images").mkdir(parents=True)
+    result = run(tmp_path, "domains", "--group", "fmow", "--data-dir", str(tmp_path))
+    lines = [" ".join(line.split()[:2]) for line in result.stdout.splitlines()]
+    assert "fmow_v1.1/rgb_metadata.csv missing" in lines
+    assert "fmow_v1.1/country_code_mapping.csv missing" in lines
+    assert "fmow_v1.1/images found" in lines
+    assert f"Files expected in {tmp_path}" in result.stdout
+
+
+def test_domains_of_equal_status_share_a_row_in_large_groups(tmp_path: Path) -> None:
+    (tmp_path / "imagenet-c/fog/3").mkdir(parents=True)
+    result = run(tmp_path, "domains", "--group", "imagenet-c", "--data-dir", str(tmp_path))
+    shown = " ".join(result.stdout.split())
+    assert "fog-3 available" in shown
+    assert "imagenet-c/fog/3 found fog-3 imagenet-c/fog/4 missing fog-4" in shown
+    assert "… and 90 more" in run(tmp_path, "domains").stdout
+
+
+def test_json_lists_expected_files(digits: Path) -> None:
+    (group,) = run_json(digits, "domains", "--group", "numbers", "--data-dir", str(digits))
+    found = {file["path"]: file for file in group["files"]}
+    assert found["digits/street_digits.npz"]["found"]
+    assert found["digits/usps.npz"] == {
+        "path": "digits/usps.npz", "found": False, "domains": ["usps"],
+    }  # fmt: skip
+
+
+def test_help_says_where_the_files_of_new_groups_are_expected(tmp_path: Path) -> None:
+    shown = run(tmp_path, "domains", "--help").stdout
+    for path in ("objectnet-1.0/mappings/", "camelyon17_v1.0/metadata.csv", "imagenet-c/fog/3/"):
+        assert path in shown

@@ -67,6 +67,7 @@ ARGUMENTS = {
     "measure": "none --source-data points.npy --target-data moved.npy -m mmd-mean-cov,h-divergence,jacobian",
     "evaluate": "none source.csv",
     "domains": "",
+    "predict": "tests.support.wilds_folders:brightness_model hypersphere 0 --output out.parquet",
     "methods": "",
     "demo": "",
     "pool list": "",

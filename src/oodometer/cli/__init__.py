@@ -26,6 +26,7 @@ from oodometer.cli import (
     methods,
     plan,
     pool,
+    predict,
     rank,
     report,
     study,
@@ -54,6 +55,7 @@ app.command()(transforms.transforms)
 app.command()(measure.measure)
 app.command()(evaluate.evaluate)
 app.command()(domains.domains)
+app.command()(predict.predict)
 app.command()(methods.methods)
 app.command()(demo.demo)
 app.add_typer(pool.app, name="pool")

@@ -74,7 +74,7 @@ class EvaluationContext:
 
     @property
     def model(self) -> Model:
-        return self.job.unit.model.load()
+        return self.job.load_model(self.dataset)
 
     @cached_property
     def outputs(self) -> Predictions:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oodometer.core.errors import InputError
+from oodometer.core.protocols import Dataset, Model
 from oodometer.studies import splits as rows
 from oodometer.studies import study_models
+from oodometer.studies.domains.class_merging import adapt_model
 from oodometer.studies.requested_values import RequestedValue
 from oodometer.studies.spec import Study
 from oodometer.studies.splits import Domain, DomainRows, combined_key
@@ -242,6 +244,10 @@ class EvaluationJob:
     @property
     def unit(self) -> ModelOnRows:
         return self.evaluation.unit
+
+    def load_model(self, dataset: Dataset) -> Model:
+        """Load the model; if needed, merge its ImageNet classes to those of the domain group."""
+        return adapt_model(self.unit.model.load(), self.unit.rows.domain.group, dataset)
 
 
 @dataclass(frozen=True)

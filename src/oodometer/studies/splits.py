@@ -112,7 +112,7 @@ def training_rows(training_domains: tuple[Domain, ...], max_rows: int, seed: int
     """
     parts = tuple(_load_split(domain, "train") for domain in training_domains)
     whole = ConcatDataset(" + ".join(domain.name for domain in training_domains), parts)
-    return whole.rows(_sample_rows(whole.keys, max_rows, seed))
+    return whole.rows(sample_rows(whole.keys, max_rows, seed))
 
 
 @lru_cache(maxsize=MAX_CACHED_DOMAINS)
@@ -155,10 +155,10 @@ def _select_rows(rows: DomainRows) -> Dataset:
             f"The domain {rows.domain.name!r} of {rows.domain.group.name!r} has {len(keys)} test "
             "rows, and one of its halves is empty. Add test rows."
         )
-    return whole.rows(index[_sample_rows(keys[index], rows.max_rows, rows.seed)])
+    return whole.rows(index[sample_rows(keys[index], rows.max_rows, rows.seed)])
 
 
-def _sample_rows(keys: RowHashes, max_rows: int | None, seed: int) -> Ints:
+def sample_rows(keys: RowHashes, max_rows: int | None, seed: int) -> Ints:
     """Return sorted numbers of at most `max_rows` rows, sampled by a hash of seed and content."""
     return np.sort(shuffled_order(keys, seed)[:max_rows])
 

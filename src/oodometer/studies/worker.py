@@ -99,7 +99,7 @@ class _TaskLog:
 
 def _classify_rows(task: StudyTask, dataset: Dataset) -> list[EvaluationOutcome]:
     """Compute the predictions of all models; each batch of rows is read once for all models."""
-    workers = [_PredictionWorker(job) for job in task.jobs]
+    workers = [_PredictionWorker(job, dataset) for job in task.jobs]
     for worker in workers:
         worker.open_model()
     with limit_to_one_thread():
@@ -114,13 +114,14 @@ class _PredictionWorker(_TaskLog):
 
     model: Model | None = None
 
-    def __init__(self, job: EvaluationJob) -> None:
+    def __init__(self, job: EvaluationJob, dataset: Dataset) -> None:
         super().__init__(job)
+        self.dataset = dataset
         self.parts: list[Predictions] = []
 
     def open_model(self) -> None:
         with self.catch_errors():
-            self.model = self.job.unit.model.load()
+            self.model = self.job.load_model(self.dataset)
 
     def predict(self, inputs: Inputs) -> None:
         if self.model is None or self.errors:

@@ -40,6 +40,29 @@ def test_test_path_overrides_the_path_only() -> None:
     )
 
 
+def test_braces_stand_for_several_domains_and_classes() -> None:
+    each = {"reader": "folder"}
+    domains = {"{fog,snow}-{1..2}": {"path": "c/{1}/{2}/{domain}"}, "clean": {"path": "clean"}}
+    found = sources(group(domains=domains, each=each))
+    assert list(found) == ["fog-1", "fog-2", "snow-1", "snow-2", "clean"]
+    assert found["snow-2"] == (DomainFiles(ImageFolderReader("c/snow/2/{domain}")),)
+    listed = sources(group(domains=["{08..10}"], each={"reader": "folder", "path": "{domain}"}))
+    assert [origins[0].train.path for origins in listed.values()] == ["8", "9", "10"]
+    assert parse_group(group(classes=["{0..3}", "other"]), "sites").classes == (
+        "0", "1", "2", "3", "other",
+    )  # fmt: skip
+    where = {"reader": "table", "path": "a.csv", "where": {"{1}": "1"}}
+    found = sources(group(domains={"{male,female}": where}))
+    assert found["female"][0].train.where == (("female", "1"),)
+
+
+def test_classes_can_be_a_built_in_list() -> None:
+    found = parse_group(group(classes="breeds-living-17"), "sites")
+    assert found.classes[:2] == ("salamander", "turtle")
+    assert len(found.members[0]) == 4
+    assert parse_group(group(), "sites").members == ()
+
+
 def test_own_settings_override_shared_ones() -> None:
     each = {
         "reader": "table",
@@ -98,7 +121,8 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         ({"kind": "image"}, "got 'image'. Did you mean 'images'?"),
         ({"classes": ["cat"]}, "classes of the group 'sites' must be a list of at least two different names"),
         ({"classes": ["cat", "cat"]}, "different names; got ['cat', 'cat']"),
-        ({"classes": "cat"}, "classes of the group 'sites' must be a list; got 'cat'"),
+        ({"classes": "cat"}, "classes of the group 'sites' must be a list of names, or one of imagenet, imagenet-200"),
+        ({"domains": {"a-{1..2}": NORTH, "a-2": NORTH}}, "all domains have different names"),
         ({"classes_of": "north"}, "needs either classes, a list of names, or classes_of"),
         ({"domains": {}}, "domains of the group 'sites' must be a table of domains or a list of different names"),
         ({"domains": ["a", "a"]}, "a list of different names, at least one; got ['a', 'a']"),

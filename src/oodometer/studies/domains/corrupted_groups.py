@@ -60,4 +60,5 @@ def corrupt_group(group: DomainGroup, corruptions: str = "all", *, seed: int = 0
         shape=group.shape,
         about=f"{group.about}, corrupted",
         base=group,
+        members=group.members,
     )

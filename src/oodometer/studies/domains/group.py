@@ -50,6 +50,8 @@ class DomainGroup:
     shape     shape that all images are resized to; None keeps the original shapes
     about     description in one sentence
     base      group that contains the original domains of derived domains; None means this group
+    members   WordNet ids of the ImageNet classes that each class consists of; models with the 1000
+              classes of ImageNet can be evaluated on the group if it is not empty
     """
 
     name: str
@@ -60,6 +62,7 @@ class DomainGroup:
     shape: tuple[int, ...] | None = None
     about: str = ""
     base: DomainGroup | None = None
+    members: tuple[tuple[str, ...], ...] = ()
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -97,6 +100,23 @@ class DomainGroup:
         return next(
             filter(None, (self._domain_missing_reason(name) for name in names or self.domains)),
             None,
+        )
+
+    def expected_files(self) -> tuple[tuple[str, bool, tuple[str, ...]], ...]:
+        """Return each file or folder of the group, whether it exists, and the domains that need it.
+
+        Files of alternatives are included; files of other groups, which derived domains need, are
+        not.
+        """
+        domains_of: dict[str, list[str]] = {}
+        for name, alternatives in self.sources:
+            files = [one.files for one in alternatives if isinstance(one, DomainFiles)]
+            for file in dict.fromkeys(file for of in files for file in of):
+                domains_of.setdefault(file, []).append(name)
+        root = self.root
+        return tuple(
+            (file, root is not None and find_file(root, file) is not None, tuple(names))
+            for file, names in domains_of.items()
         )
 
     def _domain_missing_reason(self, name: str) -> str | None:
@@ -300,6 +320,7 @@ def _build_group(name: str, table: Any, root: Path | None) -> DomainGroup:
         root=root,
         shape=declared.shape,
         about=declared.about,
+        members=declared.members,
     )
 
 

@@ -1,4 +1,4 @@
-"""Registry of the readers of domain files (npz, table, idx, cifar, folder, …) by name."""
+"""Registry of the readers of domain files (npz, table, idx, cifar, folder, wilds, …) by name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from oodometer.data.image_folder import read_image_folder
 from oodometer.data.options import DatasetOptions
 from oodometer.studies.domains._reader import ImageSize, require_file
 from oodometer.studies.domains.array_files import MatReader, NpyReader, NpzReader
+from oodometer.studies.domains.breeds import BreedsReader
 from oodometer.studies.domains.cifar import CifarReader
 from oodometer.studies.domains.idx import IdxReader
+from oodometer.studies.domains.imagenet_folders import ImagenetFolderReader, ObjectNetReader
 from oodometer.studies.domains.packed_images import PackedImagesReader
 from oodometer.studies.domains.table_files import TableReader
+from oodometer.studies.domains.video_frames import VidRobustReader, YtbbRobustReader
+from oodometer.studies.domains.wilds import WildsReader
 
 
 @dataclass(frozen=True)
@@ -57,4 +61,10 @@ READERS: dict[str, type] = {
     "npy": NpyReader,
     "mat": MatReader,
     "table": TableReader,
+    "imagenet": ImagenetFolderReader,
+    "objectnet": ObjectNetReader,
+    "vid-robust": VidRobustReader,
+    "ytbb-robust": YtbbRobustReader,
+    "breeds": BreedsReader,
+    "wilds": WildsReader,
 }

@@ -59,8 +59,11 @@ class DomainFiles:
         reader = self.train if split == "train" or self.test is None else self.test
         stamps = tuple(_file_stamp(require_file(root, name)) for name in reader.files)
         dataset = _read_cached(reader, root, size, stamps)
+        all_rows = np.arange(len(dataset))
         if self.test is not None:
-            return dataset, np.arange(len(dataset))
+            return dataset, all_rows
+        if self.share >= 1.0:  # the rows need not be hashed
+            return dataset, all_rows if split == "test" else all_rows[:0]
         held_out = held_out_mask(dataset.keys, self.share)
         return dataset, np.flatnonzero(held_out if split == "test" else ~held_out)
 

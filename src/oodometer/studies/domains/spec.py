@@ -14,11 +14,15 @@ exist is read. Settings that all domains share can be written once in the table 
 {domain} is replaced by the name of the domain; `domains` can then be a list of names. A domain that
 is derived from another domain has the keys `of` (the other domain) and `change` (the derivation),
 and the settings of the derivation.
+
+`classes` can also be the name of a built-in list, such as "objectnet". A name of a domain or of a
+class with braces stands for several names: "fog-{1..5}", "{fog,snow}-{1..5}". In the settings of such
+a domain, {1}, {2}, … are replaced by the value of the first, second, … pair of braces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +40,7 @@ from oodometer.studies._toml import (
     read_toml,
     validate,
 )
+from oodometer.studies.domains.class_lists import available_lists, get_class_list
 from oodometer.studies.domains.reader_registry import READERS
 from oodometer.studies.domains.row_sources import TEST_SHARE, DerivedDomain, DomainFiles
 from oodometer.studies.domains.synthetic import DERIVATIONS
@@ -43,7 +48,12 @@ from oodometer.studies.domains.synthetic import DERIVATIONS
 DomainOrigin = DomainFiles | DerivedDomain
 
 
-def _check_class_names(names: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_classes(classes: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if isinstance(classes, str):
+        if classes not in available_lists():
+            raise ValueError(f"a list of names, or one of {', '.join(available_lists())}")
+        return classes
+    names = tuple(name for text in classes for name, _ in expand_braces(text))
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError("a list of at least two different names")
     return names
@@ -65,7 +75,46 @@ def _check_domains(domains: Any) -> Any:
     names = tuple(domains) if isinstance(domains, Mapping | tuple) else ()
     if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
         raise ValueError("a table of domains or a list of different names, at least one")
-    return domains
+    expanded = {
+        name: _fill_values(domains[text] if isinstance(domains, Mapping) else {}, values)
+        for text in names
+        for name, values in expand_braces(text)
+    }
+    if len(expanded) < sum(len(list(expand_braces(text))) for text in names):
+        raise ValueError("a table or list in which all domains have different names")
+    return expanded
+
+
+def expand_braces(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield all names that a text with braces stands for, each with the values of the braces.
+
+    >>> list(expand_braces("{fog,snow}-{1..2}"))[1:3]
+    [('fog-2', ('fog', '2')), ('snow-1', ('snow', '1'))]
+    >>> list(expand_braces("photo"))
+    [('photo', ())]
+    """
+    before, opening, rest = text.partition("{")
+    inside, closing, after = rest.partition("}")
+    if not opening or not closing:
+        yield text, ()
+        return
+    for value in _brace_values(inside):
+        for name, values in expand_braces(after):
+            yield f"{before}{value}{name}", (value, *values)
+
+
+def _brace_values(inside: str) -> list[str]:
+    first, dots, last = inside.partition("..")
+    if dots and first.isdigit() and last.isdigit():
+        return [str(number) for number in range(int(first), int(last) + 1)]
+    return inside.split(",")
+
+
+def _fill_values(settings: Any, values: tuple[str, ...]) -> Any:
+    """Replace {1}, {2}, … in all texts of (nested) settings by the values of the braces."""
+    for number, value in enumerate(values, start=1):
+        settings = _replace_text(settings, f"{{{number}}}", value)
+    return settings
 
 
 class GroupKeys(StrictModel):
@@ -74,7 +123,7 @@ class GroupKeys(StrictModel):
     domains: Annotated[Any, AfterValidator(_check_domains)]
     each: Any = Field(default_factory=dict)
     kind: InputKind | None = None
-    classes: Annotated[tuple[str, ...], AfterValidator(_check_class_names)] | None = None
+    classes: Annotated[str | tuple[str, ...], AfterValidator(_expand_classes)] | None = None
     classes_of: str | None = None
     shape: Annotated[tuple[int, ...], AfterValidator(_check_shape)] | None = None
     root: str | None = None
@@ -103,11 +152,13 @@ class GroupDeclaration:
     """Validated declaration of a domain group.
 
     `sources` holds the name of each domain and its alternatives. An alternative is a set of files
-    or a derivation from another domain; the first available alternative is read.
+    or a derivation from another domain; the first available alternative is read. `members` holds
+    the ImageNet classes that each class consists of, as WordNet ids.
     """
 
     kind: InputKind
     classes: tuple[str, ...]
+    members: tuple[tuple[str, ...], ...]
     classes_of: str | None
     shape: tuple[int, ...] | None
     about: str
@@ -132,9 +183,11 @@ def parse_group(table: Any, name: str) -> GroupDeclaration:
         raise InputError(
             f"The group {name!r}: shape applies to images only, and the kind is {kind}."
         )
+    listed = get_class_list(group.classes) if isinstance(group.classes, str) else None
     return GroupDeclaration(
         kind=kind,
-        classes=group.classes or (),
+        classes=tuple(group.classes or ()) if listed is None else listed.names,
+        members=() if listed is None else listed.members,
         classes_of=group.classes_of,
         shape=group.shape,
         about=group.about,
@@ -161,9 +214,12 @@ def _default_kind(sources: Iterable[tuple[DomainOrigin, ...]]) -> InputKind:
 def _parse_sources(group: GroupKeys, domain: str, name: str) -> tuple[DomainOrigin, ...]:
     """Return the alternatives of a domain, each merged with the shared settings of `each`."""
     where = f"{name}/{domain}"
-    own = group.domains[domain] if isinstance(group.domains, Mapping) else {}
+    own = group.domains[domain]
     alternatives = [
-        (_require_table(_fill_template(shared, domain), where), _require_table(settings, where))
+        (
+            _require_table(_replace_text(shared, "{domain}", domain), where),
+            _require_table(settings, where),
+        )
         for shared in _as_list(group.each)
         for settings in _as_list(own)
     ]
@@ -180,14 +236,17 @@ def _require_table(value: Any, where: str) -> Table:
     return value
 
 
-def _fill_template(value: Any, domain: str) -> Any:
-    """Replace {domain} by the domain's name in every text of a (nested) value."""
+def _replace_text(value: Any, old: str, new: str) -> Any:
+    """Replace a part of every text of a (nested) value, keys included."""
     if isinstance(value, str):
-        return value.replace("{domain}", domain)
+        return value.replace(old, new)
     if isinstance(value, Mapping):
-        return {key: _fill_template(item, domain) for key, item in value.items()}
+        return {
+            _replace_text(key, old, new): _replace_text(item, old, new)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_fill_template(item, domain) for item in value]
+        return [_replace_text(item, old, new) for item in value]
     return value
 
 

@@ -1,0 +1,164 @@
+"""ImageNet-Vid-Robust and YTBB-Robust: anchors, neighbors and labels in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError
+from oodometer.studies.domains.group import DomainGroup, get
+from tests.support.wilds_folders import write_csv, write_image
+
+CLIP = "val/ILSVRC2015_val_00000000"
+OTHER = "val/ILSVRC2015_val_00000001"
+
+
+def class_names(group: DomainGroup, domain: str) -> list[str]:
+    labels = group.domain(domain, "test").labels
+    assert labels is not None
+    return [group.classes[label] for label in labels]
+
+
+def pixels(group: DomainGroup, domain: str) -> list[int]:
+    images = group.domain(domain, "test").take(slice(None))
+    return [int(value) for value in np.asarray(images)[:, 0, 0, 0]]
+
+
+@pytest.fixture
+def vid(tmp_path: Path) -> Path:
+    """Return a data folder with two clips; the second anchor has two labels."""
+    folder = tmp_path / "imagenet-vid-robust"
+    frames = [f"{CLIP}/00000{number}.JPEG" for number in range(3)] + [f"{OTHER}/000000.JPEG"]
+    for number, frame in enumerate(frames):
+        write_image(folder / frame, 20 * number)
+    labels = {frames[0]: [26], frames[1]: [26], frames[2]: [26, 4], frames[3]: [5, 6]}
+    neighbors = {frames[1]: [frames[0], frames[2]], frames[3]: []}
+    names = {str(number): [f"n{number}", f"class{number}"] for number in range(30)}
+    names |= {"26": ["n1", "turtle"], "4": ["n2", "bird"], "5": ["n3", "bus"], "6": ["n4", "car"]}
+    for path, content in (
+        ("metadata/labels.json", labels),
+        ("metadata/pmsets.json", neighbors),
+        ("misc/imagenet_vid_class_index.json", names),
+    ):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(json.dumps(content))
+    return tmp_path
+
+
+def test_frames_with_one_label_are_read(vid: Path) -> None:
+    group = get("imagenet-vid-robust", root=vid)
+    assert len(group.classes) == 30
+    assert class_names(group, "anchors") == class_names(group, "neighbors") == ["turtle"]
+    assert pixels(group, "anchors") == [20]
+    assert pixels(group, "neighbors") == [0]  # the other neighbor has two labels
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        ("metadata/labels.json", {}, "imagenet-vid-robust/metadata/labels.json has no key 'val/ILSVRC2015_val_00000000/000001.JPEG'; its keys are: none"),
+        ("misc/imagenet_vid_class_index.json", {"0": ["n1", "cat"]}, "misc/imagenet_vid_class_index.json has no key '26'; its keys are: 0"),
+        ("metadata/pmsets.json", {}, "imagenet-vid-robust/metadata/pmsets.json lists no images for imagenet-vid-robust"),
+        ("metadata/pmsets.json", [1], "metadata/pmsets.json must contain an object of keys and values; got [1]"),
+    ],
+)  # fmt: skip
+def test_bad_files_of_vid_robust(vid: Path, file: str, content: Any, why: str) -> None:
+    (vid / "imagenet-vid-robust" / file).write_text(json.dumps(content))
+    with pytest.raises(InputError, match="imagenet-vid-robust/anchors: ") as caught:
+        get("imagenet-vid-robust", root=vid).domain("anchors", "test")
+    assert why in str(caught.value)
+
+
+def test_missing_frame_is_named(vid: Path) -> None:
+    (vid / "imagenet-vid-robust" / CLIP / "000001.JPEG").unlink()
+    with pytest.raises(InputError, match=r"no image 'val/ILSVRC2015_val_00000000/000001.JPEG' in .*, although imagenet-vid-robust/metadata/pmsets.json lists it"):  # fmt: skip
+        get("imagenet-vid-robust", root=vid).domain("anchors", "test")
+
+
+# YTBB-Robust --------------------------------------------------------------------------------------
+
+MARKS = ["good", "unsure", "bad", "person", "bird", "dog", "cow", "car"]
+REVIEWS = ["similar", "dissimilar", "bad-anchor", "blur-increase"]
+NAMES = {"0": "person", "1": "bird", "6": "cow", "19": "dog", "22": "none", "23": "car"}
+
+
+def annotation_file(entries: dict[str, list[str]], names: list[str]) -> str:
+    rows = [
+        {"key": key, "notes": "", "labels": [names.index(mark) for mark in marks]}
+        for key, marks in entries.items()
+    ]
+    return json.dumps({"annotations": rows, "labels": names})
+
+
+@pytest.fixture
+def ytbb(tmp_path: Path) -> Path:
+    """Return a data folder with seven clips; three of the anchors are used."""
+    frames = tmp_path / "ytbb-robust/ytbb_videos"
+    folder = tmp_path / "ytbb-robust/metadata"
+    folder.mkdir(parents=True)
+    anchors = {
+        "a_b_100/frame-20.jpg": ["good"],  # a dog
+        "c_100/frame-5.jpg": ["good", "person"],  # a bird and a person: two labels
+        "d_100/frame-5.jpg": ["good", "bad"],
+        "e_100/frame-5.jpg": ["good"],  # a cow, which ImageNet does not have
+        "f_100/frame-5.jpg": ["good"],  # rejected in the reviews of neighbors
+        "g_100/frame-5.jpg": ["good"],  # a car: its number is exchanged with that of "none"
+        "h_100/frame-5.jpg": ["good", "cow"],  # a person and a cow
+    }
+    original = {"a_b": 19, "c": 1, "d": 0, "e": 6, "f": 0, "g": 22, "h": 0}
+    write_csv(
+        folder / "ytbb_robustness_test_anchors_full.csv",
+        [{"ytid": video, "time_ms": 100, "label": label} for video, label in original.items()],
+    )
+    pairs = {
+        "a_b_100/frame-20.jpg,videos/a_b_100/frame-19.jpg": ["similar"],
+        "a_b_100/frame-20.jpg,a_b_100/frame-10.jpg": ["similar"],
+        "a_b_100/frame-20.jpg,a_b_100/frame-9.jpg": ["similar"],  # eleven frames away
+        "a_b_100/frame-20.jpg,a_b_100/frame-21.jpg": ["similar", "blur-increase"],
+        "a_b_100/frame-20.jpg,a_b_100/frame-22.jpg": ["dissimilar"],
+        "f_100/frame-5.jpg,f_100/frame-6.jpg": ["similar", "bad-anchor"],
+    }
+    (folder / "anchor_labels.json").write_text(annotation_file(anchors, MARKS))
+    (folder / "pmk_labels.json").write_text(annotation_file(pairs, REVIEWS))
+    (folder / "ytbb_class_index.json").write_text(json.dumps(NAMES))
+    for number, anchor in enumerate(anchors):
+        write_image(frames / anchor, 10 * number)
+    for number in (9, 10, 19, 21, 22):
+        write_image(frames / "a_b_100" / f"frame-{number}.jpg", 100 + number)
+    return tmp_path
+
+
+def test_reviewed_anchors_with_one_known_class_are_read(ytbb: Path) -> None:
+    group = get("ytbb-robust", root=ytbb)
+    assert class_names(group, "anchors") == ["dog", "car", "person"]
+    assert pixels(group, "anchors") == [0, 50, 60]
+
+
+def test_neighbors_are_similar_and_near(ytbb: Path) -> None:
+    group = get("ytbb-robust", root=ytbb)
+    assert class_names(group, "neighbors") == ["dog", "dog"]
+    assert pixels(group, "neighbors") == [110, 119]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "why"),
+    [
+        ("anchor_labels.json", '"labels": ["good"', '"names": ["good"', "anchor_labels.json has no key 'labels'; its keys are: annotations, names"),
+        ("anchor_labels.json", '"labels": [0]', '"labels": [99]', "a_b_100/frame-20.jpg has the labels [99]; expected numbers from 0 to 7"),
+        ("anchor_labels.json", "a_b_100/", "z_100/", "ytbb_robustness_test_anchors_full.csv (column ytid and time_ms) has no key 'z_100'"),
+        ("ytbb_robustness_test_anchors_full.csv", '"label"', '"class"', "anchors_full.csv has no column 'label'; its columns are: ytid, time_ms, class"),
+        ("ytbb_class_index.json", '"19"', '"18"', "ytbb_class_index.json has no key '19'; its keys are: 0, 1, 6, 18"),
+        ("pmk_labels.json", "frame-20.jpg,videos", "frame-20.jpg;videos", "must be a pair: anchor,frame"),
+        ("pmk_labels.json", "frame-10.jpg", "ten.jpg", "Frames must be called frame-<number>.jpg"),
+    ],
+)  # fmt: skip
+def test_bad_files_of_ytbb_robust(ytbb: Path, file: str, old: str, new: str, why: str) -> None:
+    path = ytbb / "ytbb-robust/metadata" / file
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        get("ytbb-robust", root=ytbb).domain("anchors", "test")
+    assert why in str(caught.value)
