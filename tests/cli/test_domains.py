@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,8 @@ def test_domains_of_equal_status_share_a_row_in_large_groups(tmp_path: Path) -> 
     shown = " ".join(result.stdout.split())
     assert "fog-3 available" in shown
     assert "imagenet-c/fog/3 found fog-3 imagenet-c/fog/4 missing fog-4" in shown
-    assert "… and 90 more" in run(tmp_path, "domains").stdout
+    listed = " ".join(run(tmp_path, "domains").stdout.split())
+    assert re.search(r"… and .*\d+ more", listed)
 
 
 def test_json_lists_expected_files(digits: Path) -> None:
