@@ -1,6 +1,7 @@
 """Prediction of out-of-distribution error by in-distribution metrics (Wenzel et al. 2022, AO).
 
-On the two reference pools: PACS (with attacks and sixteen corruptions) and reviews.
+On the two reference pools: PACS (with attacks and the sixteen corruptions that have severities
+relative to the image size) and reviews.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from oodometer.studies.analysis.id_ood_scatter import (
     task_difficulties,
 )
 from oodometer.studies.domains.corrupted_groups import get_group
+from oodometer.transforms.corruptions import SeverityScale
 
 POOLS = Path(__file__).parent.parent / "pools"
 METRICS = ("nll", "ece", "demographic_disparity", "adversarial_error")
@@ -41,19 +43,19 @@ OOD = "OOD error"
 # paper's ℓ₂ radii, which change almost no prediction on images of 32 × 32 pixels.
 ATTACK = AdversarialError(steps=10, rows=40, unit="rms")
 SEVERITY = 3
+SEVERITIES: SeverityScale = "relative"
 
 
 def studies(data: Path) -> dict[str, Study]:
     """Open the studies by name; the part before the dash is the task."""
-    corrupted = [
-        name for name in get_group("pacs-c", root=data).domains if name.endswith(f"-{SEVERITY}")
-    ]
+    group = get_group("pacs-c", root=data, severities=SEVERITIES)
+    corrupted = [name for name in group.domains if name.endswith(f"-{SEVERITY}")]
     shared = {"estimators": "none", "source_rows": 200, "metrics": list(METRICS[:3])}
     tables: dict[str, dict[str, Any]] = {
         "pacs-plain": {"pools": [str(POOLS / "pacs.toml")], "rows": 150, "split": "all",
                        "metrics": [*METRICS[:3], ATTACK]},
         "pacs-corrupted": {"pools": [str(POOLS / "pacs.toml")], "group": "pacs-c", "rows": 100,
-                           "domains": corrupted},
+                           "severities": SEVERITIES, "domains": corrupted},
         "sentiment-plain": {"pools": [str(POOLS / "sentiment.toml")], "rows": 200},
     }  # fmt: skip
     return {
@@ -169,7 +171,8 @@ def page(table: EvaluationTable) -> Page:
         title="Prediction of out-of-distribution error by in-distribution metrics",
         done=(
             f"The converged models of the reference pools: PACS ({pairs['pacs']} pairs; 150 rows per "
-            f"domain, and 100 of each of sixteen corruptions at severity {SEVERITY}) and reviews "
+            f"domain, and 100 of each of sixteen corruptions at the {SEVERITIES} severity {SEVERITY}) "
+            "and reviews "
             f"({pairs['sentiment']} pairs, 200 rows per domain). Spearman's correlation over the models "
             "of a pair, averaged so that every task has the same weight; attacks "
             f"({ATTACK.steps} steps, {ATTACK.rows} rows; the sizes are root mean square changes per "

@@ -15,7 +15,7 @@ WORDS = Words(
     done=(
         "VGGs and small CNNs trained on 50, 150 or 400 images per class of CIFAR-10 (label noise, "
         "weight decay, RandAugment), tested on 250 images each of CIFAR-10, of Tiny-ImageNet in the "
-        "same classes, and of CIFAR-10 under five corruptions at two severities."
+        "same classes, and of CIFAR-10 under five corruptions at two relative severities."
     ),
     differs=(
         "The paper's networks are trained on all of CIFAR-10 and CINIC-10 and tested on CINIC-10, "

@@ -40,6 +40,16 @@ def test_corruptions_add_errors_by_severity(network_folder: Path) -> None:
     assert "jpeg" in result.stdout
 
 
+def test_severities_of_corruptions_can_be_selected(network_folder: Path) -> None:
+    words = ("evaluate", "toy_nets:images", "pictures.npz", "--corruption", "glass_blur-2,fog-2")
+    content = run_json(network_folder, *words, "--metric", "error")
+    assert [row["severities"] for row in content["corrupted"]] == ["published", "published"]
+    message = "glass_blur has no relative severities. Use severities='published'."
+    assert_one_line_error(run(network_folder, *words, "--severities", "relative"), message)
+    message = "severities must be published or relative; got 'own'."
+    assert_one_line_error(run(network_folder, *words, "--severities", "own"), message)
+
+
 def test_file_of_outputs_needs_no_model(network_folder: Path) -> None:
     result = run(network_folder, "evaluate", "none", "one_outputs.npz", "--metric", "error")
     assert result.returncode == 0, result.stderr

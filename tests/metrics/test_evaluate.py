@@ -115,8 +115,20 @@ def test_corrupted_scores_match_a_loop_over_corrupted_images() -> None:
 
 def test_corruption_group_has_all_members_at_five_severities() -> None:
     result = evaluate(model(), DATA, metrics=["error"], corruptions="blur")
-    assert len(result.by_corruption) == 20
+    assert len(result.by_corruption) == 25
     assert {entry.corruption.group for entry in result.by_corruption} == {"blur"}
+
+
+def test_severities_select_the_scale_of_the_corruptions() -> None:
+    published, relative = (
+        evaluate(model(), DATA, metrics=["nll"], corruptions="fog-4", severities=severities)
+        for severities in ("published", "relative")
+    )
+    assert relative.by_corruption[0].corruption == Corruption("fog", 4, "relative")
+    assert relative.to_dict()["corrupted"][0]["severities"] == "relative"
+    assert published.mean_under_corruption != relative.mean_under_corruption
+    with pytest.raises(InputError, match="severities must be published or relative; got 'own'"):
+        evaluate(model(), DATA, metrics=["nll"], severities="own")  # type: ignore[arg-type]
 
 
 def test_means_need_scores_at_every_corruption() -> None:

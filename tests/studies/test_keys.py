@@ -56,7 +56,8 @@ def test_key_of_a_nested_setting() -> None:
     assert settings_key(BackTranslation(translator=Apertium())) == (
         "backtranslate{magnitude=0.7, translator=apertium{pair=('eng-spa', 'spa-eng')}}"
     )
-    assert settings_key(Corruption("fog", 2)) == "fog{severity=2}"
+    assert settings_key(Corruption("fog", 2, "relative")) == "fog{severity=2}"
+    assert settings_key(Corruption("fog", 2)) == "fog{severity=2, severities='published'}"
 
 
 def test_all_members_have_keys_of_their_own() -> None:
@@ -86,7 +87,9 @@ def test_settings_and_name_make_the_key_and_the_class_does_not() -> None:
 def test_fingerprints_of_changed_datasets() -> None:
     images = as_dataset(np.zeros((2, 4, 4), dtype=np.uint8), name="black")
     found = {
-        "altered": TransformedDomain(Corruption("fog", 2), seed=1).derive(images).fingerprint,
+        "altered": TransformedDomain(Corruption("fog", 2, "relative"), seed=1)
+        .derive(images)
+        .fingerprint,
         "rotated": Rotated(30.0).derive(images).fingerprint,
         "fit": TransformedDataset(images, ResizeAndCrop((8, 8))).fingerprint,
     }

@@ -91,6 +91,22 @@ def test_duplicate_domain_name_is_prefixed_with_its_group() -> None:
     assert [domain.name for domain in found.domains.values()] == [*names[:2], "cifar-10"]
 
 
+def test_severities_select_the_corruptions_of_a_group() -> None:
+    pool = {"name": "one", "group": "ci10", "architecture": "small-cnn"}
+    table: dict[str, Any] = {"pools": [{"spec": pool}], "group": "ci10-c"}
+    published, relative = (
+        Study.open({**table, **more}).domains for more in ({}, {"severities": "relative"})
+    )
+    assert set(published) - set(relative) == {
+        f"{domain}/{name}-{severity}"
+        for domain in get_group("ci10").domains
+        for name in ("glass_blur", "spatter", "saturate")
+        for severity in range(1, 6)
+    }
+    with pytest.raises(InputError, match="severities of the study must be 'published' or"):
+        Study.open({**table, "severities": "own"})
+
+
 def test_all_none_and_both_select_members() -> None:
     found = study(estimators="none", metrics="all", measures=[], invariance="none")
     assert "nll" in names(found)

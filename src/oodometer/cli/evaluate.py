@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -37,10 +37,17 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Also evaluate on corrupted images. The value is the name of a corruption (fog, "
-            "jpeg-3), a group (noise, blur, weather, digital), or all. Repeat the option, or "
-            "separate names by commas."
+            "jpeg-3), a group (noise, blur, weather, digital), standard (fifteen), or all "
+            "(nineteen). Repeat the option, or separate names by commas."
         ),
     ] = None,
+    severities: Annotated[
+        str,
+        typer.Option(
+            help="Severities of the corruptions: those of CIFAR-10-C and ImageNet-C (published), "
+            "or relative to the size of the image (relative)."
+        ),
+    ] = "published",
     label_column: LabelColumn = None,
     data_options: DatasetFileOptions,
     model_options: ModelOptions,
@@ -73,6 +80,7 @@ def evaluate(
             dataset,
             metrics=None if "all" in (names or ()) else one_or_several(names),
             corruptions=one_or_several(split_names(corruption)),
+            severities=cast('Literal["published", "relative"]', severities),
             seed=seed,
             progress=progress,
         )

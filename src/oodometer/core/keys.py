@@ -17,6 +17,9 @@ from oodometer.core.errors import InputError
 # Metadata of a setting that was added after results had been stored. Keys and reprs leave such a
 # setting out at its default value, so that they equal those that were made before it existed.
 OMIT_DEFAULT: Mapping[str, bool] = MappingProxyType({"omit_default": True})
+# Key in the metadata of a setting that was added together with a new default. Keys and reprs leave
+# the setting out at the given value, which is the one that applied before it existed.
+OMITTED_VALUE = "omitted_value"
 
 
 def settings_key(member: Any) -> str:
@@ -27,7 +30,7 @@ def settings_key(member: Any) -> str:
     member : object with a `name`
         An estimator, measure, metric, transform or corruption. Its settings are the dataclass
         fields that its `repr` shows; a field with the metadata `OMIT_DEFAULT` is left out at its
-        default value. If the value of a setting is itself a dataclass, its own key is used. An
+        default value, and one with the metadata `{OMITTED_VALUE: value}` at this value. If the value of a setting is itself a dataclass, its own key is used. An
         object that is not a dataclass has no settings.
 
     Raises
@@ -73,11 +76,13 @@ def settings_repr(member: Any) -> str:
 
 
 def _shown_fields(member: Any) -> list[Field[Any]]:
-    return [
-        f
-        for f in fields(member)
-        if f.repr and not ("omit_default" in f.metadata and getattr(member, f.name) == f.default)
-    ]
+    return [f for f in fields(member) if f.repr and not _is_omitted(f, getattr(member, f.name))]
+
+
+def _is_omitted(setting: Field[Any], value: Any) -> bool:
+    if "omit_default" in setting.metadata:
+        return bool(value == setting.default)
+    return OMITTED_VALUE in setting.metadata and bool(value == setting.metadata[OMITTED_VALUE])
 
 
 def _value(value: Any) -> str:

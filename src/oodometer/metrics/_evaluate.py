@@ -21,7 +21,7 @@ from oodometer.data.dataset import TransformedDataset
 from oodometer.metrics.registry import available, get
 from oodometer.models import as_model
 from oodometer.models.model_view import ModelView, ViewFactory
-from oodometer.transforms.corruptions import Corruption
+from oodometer.transforms.corruptions import Corruption, SeverityScale
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class CorruptionScores:
         return {
             "corruption": self.corruption.name,
             "severity": self.corruption.severity,
+            "severities": self.corruption.severities,
             "metrics": [{"metric": name, **score.to_dict()} for name, score in self.scores.items()],
         }
 
@@ -125,6 +126,7 @@ def evaluate(
     *,
     metrics: str | Metric | Sequence[str | Metric] | None = None,
     corruptions: str | Sequence[str] | None = None,
+    severities: SeverityScale = "published",
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
@@ -140,8 +142,12 @@ def evaluate(
         Metrics to compute. Default: all metrics.
     corruptions : str or sequence of str, optional
         Corruptions of images. The metrics are also computed after each of them. Possible values are
-        "all", a group such as "noise", a name such as "fog" for all five severities, or a name with
-        a severity such as "jpeg-3". The adversarial error is computed on the original images only.
+        "all" (nineteen corruptions), "standard" (fifteen), a group such as "noise", a name such as
+        "fog" for all five severities, or a name with a severity such as "jpeg-3". The adversarial
+        error is computed on the original images only.
+    severities : {"published", "relative"}
+        Severities of the corruptions: those of CIFAR-10-C (images with a longer side below 64
+        pixels) and ImageNet-C (larger images), or severities relative to the size of the image.
     seed : int
         Random seed.
     progress : callable, optional
@@ -167,7 +173,7 @@ def evaluate(
     0.25
     """
     members = resolve_members(metrics, Metric, available=available, get=get)  # type: ignore[type-abstract]
-    resolved = _resolve_corruptions(corruptions)
+    resolved = _resolve_corruptions(corruptions, severities)
     factory = ViewFactory(None if model is None else as_model(model), seed=seed, progress=progress)
     view = factory.view(data, "data")
     if not any("features" in member.needs for member in members):
@@ -199,14 +205,21 @@ def evaluate(
     )
 
 
-def _resolve_corruptions(requested: str | Sequence[str] | None) -> list[Corruption]:
-    from oodometer.transforms.corruptions import parse_corruptions
+def _resolve_corruptions(
+    requested: str | Sequence[str] | None, severities: SeverityScale
+) -> list[Corruption]:
+    from oodometer.transforms.corruptions.registry import check_severities, parse_corruptions
 
+    check_severities(severities)
     if requested is not None and not requested:
         raise InputError("No corruption was named. Name one, such as fog, a group, or all.")
     names = [requested] if isinstance(requested, str) else requested or ()
     return list(
-        dict.fromkeys(corruption for name in names for corruption in parse_corruptions(name))
+        dict.fromkeys(
+            corruption
+            for name in names
+            for corruption in parse_corruptions(name, severities=severities)
+        )
     )
 
 

@@ -5,6 +5,8 @@ about = "a sentence"                    # optional
 pools = ["digits.toml", "toy-mlp"]      # pool specs: a TOML file, a built-in name, or a table such
                                         # as { spec = "digits.toml", folder = "…" }
 group = "numbers"                       # group of the test domains; default: groups of the pools
+severities = "published"                # severities of corrupted groups, such as pacs-c: those of
+                                        # CIFAR-10-C and ImageNet-C, or "relative" to the image size
 domains = "all"                         # or a list of domain names
 split = "test"                          # or "all": also test on the training split of a domain
                                         # that the model was not trained on
@@ -63,6 +65,7 @@ from oodometer.studies.requested_values import (
 from oodometer.studies.splits import Domain
 from oodometer.studies.study_models import Pool, StudyModels, UserModel, collect_models
 from oodometer.studies.training.spec import PoolSpec, resolve_group
+from oodometer.transforms.corruptions import SeverityScale
 
 _TEMPERATURES: dict[str, tuple[TemperatureMode, ...]] = {
     "fit": ("fit",),
@@ -94,6 +97,7 @@ class StudyKeys(StrictModel):
     pools: Listed = ()
     models: Listed = ()
     group: Any = None
+    severities: SeverityScale = "published"
     domains: Literal["all"] | NonEmpty[str] = Field(
         default="all", description="'all' or a list of names"
     )
@@ -242,7 +246,7 @@ def _parse_study(
 ) -> Study:
     checked = validate(StudyKeys, table, "the study")
     pools = tuple(_parse_pool(entry, folder, data) for entry in checked.pools)
-    groups = _parse_groups(checked.group, pools, folder, data)
+    groups = _parse_groups(checked.group, checked.severities, pools, folder, data)
     domains = _label_domains(groups)
     models = tuple(_parse_user_model(entry, domains, folder) for entry in checked.models)
     if not pools and not models:
@@ -291,7 +295,11 @@ def _parse_pool(entry: Any, folder: Path, data: str | Path | None) -> Pool:
 
 
 def _parse_groups(
-    names: Any, pools: Sequence[Pool], folder: Path, data: str | Path | None
+    names: Any,
+    severities: SeverityScale,
+    pools: Sequence[Pool],
+    folder: Path,
+    data: str | Path | None,
 ) -> tuple[DomainGroup, ...]:
     if names is None:
         groups = [pool.spec.group for pool in pools]
@@ -299,7 +307,7 @@ def _parse_groups(
             raise InputError("group is missing: your models are evaluated on its domains.")
     else:
         listed = names if isinstance(names, tuple) and names else [names]
-        groups = [resolve_group(name, folder, data) for name in listed]
+        groups = [resolve_group(name, folder, data, severities) for name in listed]
     return tuple({group.name: group for group in groups}.values())
 
 

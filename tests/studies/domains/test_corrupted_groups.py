@@ -11,6 +11,7 @@ from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.random_streams import RowStreams
 from oodometer.studies.domains import corrupted_groups
 from oodometer.studies.domains.group import get
+from oodometer.studies.splits import Domain, DomainRows
 from oodometer.transforms.corruptions import Corruption
 
 
@@ -39,7 +40,7 @@ def test_corrupted_domain_equals_the_corruption_of_the_domain(root: Path) -> Non
     assert data.labels is not None
     assert clean.labels is not None
     assert np.array_equal(data.labels, clean.labels)
-    assert len(group.domains) == 4 * 16 * 5
+    assert len(group.domains) == 4 * 19 * 5
 
 
 def test_corruptions_can_be_selected(root: Path) -> None:
@@ -48,6 +49,23 @@ def test_corruptions_can_be_selected(root: Path) -> None:
     other = corrupted_groups.corrupt_group(get("pacs", root=root), "fog-3")
     first, second = (one.domain("photo/fog-3", "test") for one in (group, other))
     assert not np.array_equal(first.take(slice(None)), second.take(slice(None)))
+
+
+def test_severities_change_pixels_and_fingerprint(root: Path) -> None:
+    published, relative = (
+        corrupted_groups.get_group("pacs-c", root=root, severities=severities)
+        for severities in ("published", "relative")
+    )
+    assert len(relative.domains) == 4 * 16 * 5
+    assert set(relative.domains) < set(published.domains)
+    first, second = (group.domain("photo/fog-3", "test") for group in (published, relative))
+    assert first.fingerprint != second.fingerprint
+    assert not np.array_equal(first.take(slice(None)), second.take(slice(None)))
+    keys = [
+        DomainRows(Domain(group, "photo/fog-3"), "test", "photo/fog-3").key
+        for group in (published, relative)
+    ]
+    assert keys[0] != keys[1]
 
 
 def test_missing_files_are_those_of_the_clean_group(tmp_path: Path) -> None:

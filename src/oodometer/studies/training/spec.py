@@ -66,6 +66,7 @@ from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.hypersphere_group import HYPERSPHERE_NAME, hypersphere
 from oodometer.studies.training import architectures
 from oodometer.studies.training.config import TrainingConfig
+from oodometer.transforms.corruptions import SeverityScale
 
 BUILT_IN_FOLDER = Path(__file__).parent / "grids"
 # A pool with more models is rejected, because it is probably a mistake in the grid.
@@ -529,10 +530,13 @@ def _grid_values(key: str, values: Any) -> tuple[Any, ...]:
     return tuple(canonical_value(key, value) for value in values)
 
 
-def resolve_group(group: Any, folder: Path, data: str | Path | None) -> DomainGroup:
+def resolve_group(
+    group: Any, folder: Path, data: str | Path | None, severities: SeverityScale = "published"
+) -> DomainGroup:
     """Return the domain group for the key `group` of a spec in `folder`.
 
     The key is the name of a group, the path of a TOML file relative to `folder`, or a mapping.
+    `severities` is the scale of the severities of a corrupted group.
     """
     if isinstance(group, DomainGroup):
         return group
@@ -545,7 +549,7 @@ def resolve_group(group: Any, folder: Path, data: str | Path | None) -> DomainGr
     if group == HYPERSPHERE_NAME:
         return hypersphere()
     try:
-        return group_named(group, root=data)
+        return group_named(group, root=data, severities=severities)
     except UnknownName as error:
         raise UnknownName(
             "domain group", group, (HYPERSPHERE_NAME, *groups.available_names())

@@ -9,19 +9,25 @@ from oodometer.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from oodometer.transforms.corruptions.registry import (
         CORRUPTION_GROUPS,
+        CORRUPTION_SETS,
         CORRUPTIONS,
         SEVERITIES,
+        SEVERITY_SCALES,
         Corruption,
         CorruptionDefinition,
+        SeverityScale,
         parse_corruptions,
     )
 
 __all__ = [
     "CORRUPTIONS",
     "CORRUPTION_GROUPS",
+    "CORRUPTION_SETS",
     "SEVERITIES",
+    "SEVERITY_SCALES",
     "Corruption",
     "CorruptionDefinition",
+    "SeverityScale",
     "parse_corruptions",
 ]
 
@@ -31,9 +37,12 @@ if not TYPE_CHECKING:
         {
             "CORRUPTIONS": "registry",
             "CORRUPTION_GROUPS": "registry",
+            "CORRUPTION_SETS": "registry",
             "Corruption": "registry",
             "CorruptionDefinition": "registry",
             "SEVERITIES": "registry",
+            "SEVERITY_SCALES": "registry",
+            "SeverityScale": "registry",
             "parse_corruptions": "registry",
         },
     )

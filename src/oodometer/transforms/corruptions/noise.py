@@ -17,6 +17,7 @@ from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.random_streams import RowStreams
 
 Images = npt.NDArray[np.uint8]
+ToPixels = Callable[[Array], Images]
 
 
 def to_uint8(values: Array) -> Images:
@@ -32,37 +33,47 @@ def to_uint8(values: Array) -> Images:
 
 
 def map_images(
-    images: Images, function: Callable[..., Array], *per_image_args: Iterable[Any]
+    images: Images,
+    function: Callable[..., Array],
+    *per_image_args: Iterable[Any],
+    to_pixels: ToPixels = to_uint8,
 ) -> Images:
-    """Return a new array with the rounded result of `function` for each image.
+    """Return a new array with the result of `function` for each image.
 
-    The function receives the image and its item of each iterable in `per_image_args`.
+    The function receives the image and its item of each iterable in `per_image_args`. `to_pixels`
+    converts its result to whole pixel values.
     """
     changed = np.empty_like(images)
     for row, image, *parts in zip(changed, images, *per_image_args, strict=True):
-        row[...] = to_uint8(function(image, *parts))
+        row[...] = to_pixels(function(image, *parts))
     return changed
 
 
-def gaussian(images: Images, deviation: float, draws: RowStreams) -> Images:
+def gaussian(
+    images: Images, deviation: float, draws: RowStreams, *, to_pixels: ToPixels = to_uint8
+) -> Images:
     """Return x + 255 · deviation · N(0, 1), with independent noise for every pixel value x."""
 
     def add_noise(image: Images, rng: np.random.Generator) -> Array:
         return image + 255 * deviation * rng.standard_normal(image.shape, dtype=np.float32)
 
-    return map_images(images, add_noise, draws.generators())
+    return map_images(images, add_noise, draws.generators(), to_pixels=to_pixels)
 
 
-def speckle(images: Images, deviation: float, draws: RowStreams) -> Images:
+def speckle(
+    images: Images, deviation: float, draws: RowStreams, *, to_pixels: ToPixels = to_uint8
+) -> Images:
     """Return x + x · deviation · N(0, 1) for every pixel value x; black pixels are not changed."""
 
     def add_noise(image: Images, rng: np.random.Generator) -> Array:
         return image + image * (deviation * rng.standard_normal(image.shape, dtype=np.float32))
 
-    return map_images(images, add_noise, draws.generators())
+    return map_images(images, add_noise, draws.generators(), to_pixels=to_pixels)
 
 
-def shot(images: Images, photons: float, draws: RowStreams) -> Images:
+def shot(
+    images: Images, photons: float, draws: RowStreams, *, to_pixels: ToPixels = to_uint8
+) -> Images:
     """Return Poisson(photons · x / 255) · 255 / photons for every pixel value x.
 
     `photons` is the mean number of photons on a white pixel. The result has mean x and variance
@@ -74,7 +85,7 @@ def shot(images: Images, photons: float, draws: RowStreams) -> Images:
     def add_noise(image: Images, rng: np.random.Generator) -> Array:
         return rng.poisson(means[image]) * (255 / photons)
 
-    return map_images(images, add_noise, draws.generators())
+    return map_images(images, add_noise, draws.generators(), to_pixels=to_pixels)
 
 
 def impulse(images: Images, share: float, draws: RowStreams) -> Images:

@@ -61,11 +61,16 @@ def frost(images: Images, thickness: float, draws: RowStreams) -> Images:
     The opacity t is highest on ice crystals that grow from the edges of the image. The crystals are
     ridges of noise, and are less sharp and less varied than photographs of frost.
     """
-    ice = fractal_noise(draws, images.shape[1:3], _ridges, cells=ICE_CELLS, decay=ICE_DECAY)
+    ice = frost_texture(draws, images.shape[1:3])
     grown = (1.2 * ice + 0.9 * _edge_proximity(images.shape[1:3]) - 0.6).clip(0, 1)
     return blend_shade(
         images, thickness * grown, CLEAR_ICE_SHADE + (WHITE_SHADE - CLEAR_ICE_SHADE) * ice
     )
+
+
+def frost_texture(draws: RowStreams, shape: tuple[int, ...]) -> Floats:
+    """Return ridges of noise that resemble ice crystals, from 0 to 1, (n, height, width)."""
+    return fractal_noise(draws, shape, _ridges, cells=ICE_CELLS, decay=ICE_DECAY)
 
 
 def snow(images: Images, share: float, draws: RowStreams) -> Images:
