@@ -222,10 +222,19 @@ def test_draws_of_a_known_sweep_never_change() -> None:
 # Number of models of each pool; where a paper states the number, it is written as a plain number.
 SIZES = {
     "ao-pacs": 4 * 9 * 72,
+    "atc-amazon-wilds": 4,
     "atc-cifar-10": 2 * 2 * 4,
     "atc-cifar-100": 2 * 4,
+    "atc-civilcomments": 4,
+    "atc-entity-13": 2 * 4,
+    "atc-entity-30": 2 * 4,
+    "atc-fmow": 2 * 4,
     "atc-imagenet": 2 * 4,
+    "atc-imagenet-200": 2 * 4,
+    "atc-living-17": 2 * 4,
     "atc-mnist": 4,
+    "atc-nonliving-26": 2 * 4,
+    "atc-rxrx1": 2 * 4,
     "cnn-cinic-10": 128,
     "dg-pacs": 4 * 20,
     "dg-rotated-mnist": 6 * 20,
@@ -327,7 +336,18 @@ RECIPES: dict[str, tuple[Any, ...]] = {
     "atc-cifar-10": (300, 200, 0.1, "sgd", 5e-4, "step", 0.1, 100),
     "atc-cifar-100": (300, 200, 0.1, "sgd", 5e-4, "step", 0.1, 100),
     "atc-imagenet": (10, 64, 1e-4, "adam", 0.0, "constant"),
+    "atc-imagenet-200": (50, 64, 1e-4, "adam", 0.0, "constant"),
+    "atc-fmow": (50, 64, 1e-4, "adam", 0.0, "exponential", 0.96),
+    "atc-rxrx1": (90, 75, 1e-4, "adam", 1e-5, "cosine", None, None, 10),
+    "atc-amazon-wilds": (3, 8, 1e-5, "adamw", 0.01, "constant"),
+    "atc-civilcomments": (5, 16, 1e-5, "adamw", 0.01, "constant"),
+    "atc-living-17": (450, 128, 0.1, "sgd", 1e-4, "step", 0.1, 150),
+    "atc-nonliving-26": (450, 128, 0.1, "sgd", 1e-4, "step", 0.1, 150),
+    "atc-entity-13": (300, 128, 0.1, "sgd", 1e-4, "step", 0.1, 100),
+    "atc-entity-30": (300, 128, 0.1, "sgd", 1e-4, "step", 0.1, 100),
 }
+# Number of tokens to which texts are truncated.
+TOKENS = {"atc-amazon-wilds": 512, "atc-civilcomments": 300}
 
 
 def test_every_atc_pool_follows_its_recipe_with_four_seeds() -> None:
@@ -343,6 +363,7 @@ def test_every_atc_pool_follows_its_recipe_with_four_seeds() -> None:
         }  # fmt: skip
         padding = (None, None, 0)[len(expected) - 6 :]
         assert values == {(*expected, *padding)}, name
+        assert {one.settings.get("length") for one in found} == {TOKENS.get(name)}
 
 
 def test_domain_generalization_pools_use_pretrained_networks() -> None:
