@@ -366,6 +366,15 @@ def test_every_atc_pool_follows_its_recipe_with_four_seeds() -> None:
         assert {one.settings.get("length") for one in found} == {TOKENS.get(name)}
 
 
+def test_timm_has_every_network_of_the_built_in_pools() -> None:
+    timm = pytest.importorskip("timm")
+    parts = [part for name in built_in_names() for part in PoolSpec.open(name).parts]
+    names = {name for part in parts for name in part.architectures if name.startswith("timm:")}
+    known = set(timm.list_models())
+    assert len(names) >= 12
+    assert {name for name in names if name[5:].partition(".")[0] not in known} == set()
+
+
 def test_domain_generalization_pools_use_pretrained_networks() -> None:
     for name in ("dg-pacs", "dg-vlcs", "dg-vlcs-coral"):
         found = PoolSpec.open(name).recipes()
