@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.metrics import AdversarialError
 from oodometer.studies import Study
 from oodometer.studies.domains.corrupted_groups import get_group
 from oodometer.studies.domains.hypersphere_group import hypersphere
@@ -115,6 +116,26 @@ def test_all_none_and_both_select_members() -> None:
     both = study(estimators="ac", temperature=["none", "fit"], metrics="none", invariance="sphere")
     assert {"ac", "ac (pre-T)"} < set(names(both))
     assert "ni-sphere" in names(both)
+
+
+def test_metrics_have_settings(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        'group = "ci10"\nestimators = "none"\n'
+        'metrics = ["nll", "adversarial_error_0.001", { metric = "adversarial_error_0.02", '
+        'unit = "rms", steps = 10 }, { metric = "adversarial_error", sizes = [0.5] }]\n'
+        '[[models]]\nname = "m"\npath = "tests.support.study_tasks:classes_only"\n'
+        'trained_on = "tiny-imagenet"\n'
+    )
+    found = [request.component for request in Study.open(tmp_path / "a.toml").requests[2:]]
+    assert found == [
+        AdversarialError(sizes=(0.001,)),
+        AdversarialError(sizes=(0.02,), unit="rms", steps=10),
+        AdversarialError(sizes=(0.5,)),
+    ]
+    with pytest.raises(InputError, match="metrics: No setting of nll is called 'bins'"):
+        study(metrics=[{"metric": "nll", "bins": 3}])
+    with pytest.raises(InputError, match="metrics: unit must be l2 or rms; got 'linf'"):
+        study(metrics={"metric": "adversarial_error", "unit": "linf"})
 
 
 def test_transform_objects_are_accepted() -> None:

@@ -138,9 +138,33 @@ def select_estimators(names: Any) -> list[Estimator]:
     return _select_members(names, Estimator, estimators)
 
 
-def select_metrics(names: Any) -> list[Metric]:
-    """Return the named metrics; "all" selects all metrics, "none" selects none."""
-    return _select_members(names, Metric, metrics)
+class MetricKeys(StrictModel):
+    """Key of a metric in a study spec, in addition to its own settings."""
+
+    metric: str
+
+
+def select_metrics(entries: Any) -> list[Metric]:
+    """Return the requested metrics: names, metric objects or tables of settings.
+
+    "all" selects all metrics, "none" selects none.
+    """
+    listed = (entries,) if isinstance(entries, Mapping) else entries
+    if isinstance(listed, list | tuple):
+        with prefix_errors("metrics"):
+            listed = tuple(
+                _parse_metric(entry) if isinstance(entry, Mapping) else entry for entry in listed
+            )
+    return _select_members(listed, Metric, metrics)
+
+
+def _parse_metric(table: Mapping[str, Any]) -> Metric:
+    """Return a metric with the settings of a table such as {metric = "…", steps = 10}."""
+    own = {key: value for key, value in table.items() if key in MetricKeys.model_fields}
+    settings = {key: value for key, value in table.items() if key not in own}
+    name = validate(MetricKeys, own, "a metric").metric
+    changed: Metric = _apply_settings(metrics.get(name), settings, Path())
+    return changed
 
 
 def select_measures(names: Any) -> list[Measure]:
@@ -198,7 +222,7 @@ def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformR
     if identity is None:
         identity = not is_smoothness_name(base)
     base = transforms.get(base) if isinstance(base, str) else base
-    transform = _apply_settings(base, settings, folder)
+    transform = _apply_settings(base, settings, folder, other_keys=("draws", "identity"))
     return TransformRequest(
         transform,
         NeighborhoodOptions(checked.draws or default_draws, identity),
@@ -206,22 +230,26 @@ def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformR
     )
 
 
-def _apply_settings(transform: Any, settings: Mapping[str, Any], folder: Path) -> Transform:
-    known = {field.name: field for field in fields(transform) if field.init}
+def _apply_settings(
+    member: Any, settings: Mapping[str, Any], folder: Path, *, other_keys: Sequence[str] = ()
+) -> Any:
+    """Return a transform or metric with changed settings; messages also name `other_keys`."""
+    known = {field.name: field for field in fields(member) if field.init}
     for key in settings:
         if key not in known:
-            raise UnknownName(f"setting of {transform.name}", key, ["draws", "identity", *known])
+            raise UnknownName(f"setting of {member.name}", key, [*other_keys, *known])
     values = {key: _convert_setting(known[key], value, folder) for key, value in settings.items()}
     try:
-        changed: Transform = replace(transform, **values)
+        return replace(member, **values)
     except TypeError as error:
-        raise InputError(f"{transform.name} does not accept these settings: {error}.") from error
-    return changed
+        raise InputError(f"{member.name} does not accept these settings: {error}.") from error
 
 
 def _convert_setting(setting: Field[Any], value: Any, folder: Path) -> Any:
-    """Convert a TOML value to the type of a setting: text to a path, an integer to a float."""
+    """Convert a TOML value to the type of a setting, such as text to a path."""
     kind = str(setting.type)
+    if kind.startswith("tuple[") and isinstance(value, list):
+        return tuple(value)
     if kind == "float" and type(value) is int:
         return float(value)
     if isinstance(value, str) and "Path" in kind:

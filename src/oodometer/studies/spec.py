@@ -18,7 +18,7 @@ temperature = "fit"                     # temperature scaling before estimation;
                                         # (names then end in " (pre-T)"), "both" computes both
 invariance = ["randaugment", { transform = "translate", magnitude = 0.2, draws = 20 }]
 measures = ["mmd-gaussian"]             # or "all"
-metrics = ["nll", "ece"]                # or "all"
+metrics = ["nll", { metric = "adversarial_error_0.02", steps = 10 }]    # or "all"
 draws = 10                              # number of random draws per row and transform
 seed = 0
 
