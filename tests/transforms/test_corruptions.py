@@ -100,14 +100,14 @@ def test_output_has_shape_and_type_of_the_input_which_is_unchanged() -> None:
 
 
 def test_rows_do_not_depend_on_order_and_batch() -> None:
-    images = batch(70, 12, 16, 3)
+    images = batch(30, 12, 16, 3)
     draws = drawn_for(images)
-    order = np.random.default_rng(0).permutation(70)
+    order = np.random.default_rng(0).permutation(30)
 
     def check(corruption: Corruption) -> None:
         whole = corruption.apply(images, draws)
         assert np.array_equal(corruption.apply(images[order], draws.rows(order)), whole[order])
-        for part in (slice(0, 1), slice(1, 30), slice(30, 70)):
+        for part in (slice(0, 1), slice(1, 12), slice(12, 30)):
             assert np.array_equal(corruption.apply(images[part], draws.rows(part)), whole[part])
 
     check_cases(check, zip(EVERY))
