@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.command_line import CommandResult, assert_one_line_error, run
+from tests.support.fine_tuning_rows import PRETRAINED, fine_tuning_rows
 
 HEAD = "model,architecture,trained_on,tested_on,accuracy,ni,atc-mc\n"
 
@@ -193,7 +195,10 @@ def test_note_on_measures_that_need_target_labels(rows: Path) -> None:
     assert "target labels" not in compare(rows, "rows.csv").stdout
 
 
-ANALYSIS_NAMES = ("joint", "averaged", "adjusted", "noise", "factors", "rank", "truth", "errors")
+ANALYSIS_NAMES = (
+    "joint", "averaged", "adjusted", "tasks", "shifts", "difficulty", "strategies", "augmentation",
+    "models", "noise", "factors", "rank", "truth", "errors",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -207,8 +212,14 @@ def replicated(tmp_path: Path) -> Path:
             accuracy = 0.3 + 0.5 * skill + 0.1 * rng.random()
             values = (accuracy**2, 0.9 * accuracy, rng.random(), number % 3, number // 6)
             trained = "ab"[number // 3 % 2]
-            lines.append(f"m{number},{trained},{tested},{accuracy},{','.join(map(str, values))}\n")
-    head = "model,trained_on,tested_on,accuracy,ni,atc-mc,noise,seed,recipe.width\n"
+            part, augment = [("whole", "none"), ("head", "augmix")][number // 6]
+            names = f"{part},{augment},task-{trained},near,{1 - skill}"
+            numbers = ",".join(map(str, values))
+            lines.append(f"m{number},{trained},{tested},{accuracy},{numbers},{names}\n")
+    head = (
+        "model,trained_on,tested_on,accuracy,ni,atc-mc,noise,seed,recipe.width,recipe.part,"
+        "recipe.augment,task,shift,source-error\n"
+    )
     (tmp_path / "rows.csv").write_text(head + "".join(lines))
     return tmp_path
 
@@ -251,7 +262,7 @@ def test_one_analysis_can_be_written_as_csv_and_by_architecture(replicated: Path
     assert compare(replicated, "rows.csv", "--analysis", "rank", "--output", "t.csv").stdout == ""
     lines = (replicated / "t.csv").read_text().splitlines()
     assert lines[0].startswith("measure,ρ,environments")
-    assert [line.split(",")[0] for line in lines[1:]] == ["ni", "atc-mc", "noise"]
+    assert [line.split(",")[0] for line in lines[1:]] == ["ni", "atc-mc", "noise", "source-error"]
 
 
 def test_architecture_restricts_an_analysis(rows: Path) -> None:
@@ -283,6 +294,41 @@ def test_invalid_analyses_are_a_one_line_error(
     rows: Path, options: tuple[str, ...], message: str
 ) -> None:
     assert_one_line_error(compare(rows, "rows.csv", *options), message)
+
+
+def test_fine_tuned_networks_are_analyzed_with_pretrained_accuracies(tmp_path: Path) -> None:
+    write_table(fine_tuning_rows(), tmp_path / "rows.csv")
+    write_table(
+        [dict(zip(PRETRAINED, row, strict=True)) for row in zip(*PRETRAINED.values(), strict=True)],
+        tmp_path / "imagenet.csv",
+    )
+    options = ("--analysis", "averaged,factors,models", "--pretrained", "imagenet.csv")
+    result = compare(tmp_path, "rows.csv", *options, "--rotation", "quartimax", "--json",
+                     "--html", "page.html")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    values = json.loads(result.stdout)["analyses"]
+    cells = {
+        (cell["first"], cell["second"]): cell["value"]
+        for cell in values["averaged"]["overall"]["cells"]
+    }
+    assert cells["pretrained imagenet-a error", "OOD error"] is not None
+    assert (values["factors"]["rotation"], len(values["factors"]["names"])) == ("quartimax", 16)
+    assert len(values["models"]) == 12
+    page = (tmp_path / "page.html").read_text()
+    assert "Loadings after quartimax" in page
+    assert "pretrained imagenet-a error" in page
+    wrong = compare(tmp_path, "rows.csv", "--rotation", "promax")
+    assert_one_line_error(wrong, "No rotation is called 'promax'", "equamax, varimax, quartimax")
+    write_table([{"model": "alexnet", "imagenet": 56.5}], tmp_path / "other.csv")
+    wrong = compare(tmp_path, "rows.csv", "--pretrained", "other.csv")
+    assert_one_line_error(wrong, "none of the architectures resnet50d")
+
+
+def write_table(rows: list[dict[str, Any]], path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    csv.write_csv(pa.Table.from_pylist(rows), path)
 
 
 def test_help_names_every_analysis(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def studied() -> str:
     rows = evaluation_columns(
         noise=noise, domains=HOSTILE[1:], kinds=HOSTILE[:2], names=HOSTILE[:1]
     )
+    n = range(len(rows["model"]))
+    rows |= {
+        "task": [f"{trained} task" for trained in rows["trained_on"]],
+        "shift": [HOSTILE[0]] * len(n),
+        "source-error": [float(rows["model"][j][-1]) / 10 for j in n],
+        "recipe.part": [("whole", "head")[int(rows["model"][j][-1]) % 2] for j in n],
+        "recipe.augment": [("none", "augmix")[int(rows["model"][j][-1]) % 2] for j in n],
+        "recipe.note": [f"{HOSTILE[int(rows['model'][j][-1]) % 2]}" for j in n],
+    }
     return study_page(table_of(rows), title=HOSTILE[0], reproduce={HOSTILE[1]: HOSTILE[0]})
 
 

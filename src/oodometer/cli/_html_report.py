@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oodometer.neighborhood.results import InvarianceResult
     from oodometer.neighborhood.sampling import NeighborhoodSampler
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
+    from oodometer.studies.analysis.factors import Rotation
 
 # Maximum length of the shown settings; the settings of a fitted transform can be long.
 MAX_SETTINGS_CHARS = 500
@@ -124,9 +125,14 @@ def recreate_sampler(
     return NeighborhoodSampler(dataset, prepared, seed)
 
 
-def render_study_page(table: EvaluationTable, path: Path) -> str:
+def render_study_page(table: EvaluationTable, path: Path, *, rotation: Rotation = "equamax") -> str:
     """Return the HTML report on a table of evaluations that was read from a file or folder."""
     from oodometer.studies.report import study_page
 
     title = f"{path.resolve().name}: which measures predict accuracy?"
-    return study_page(table, title=title, reproduce=provenance([path] if path.is_file() else []))
+    return study_page(
+        table,
+        title=title,
+        reproduce=provenance([path] if path.is_file() else []),
+        rotation=rotation,
+    )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.text import Text
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from oodometer.studies import Study
     from oodometer.studies.analysis import AnalysisResult, MeasureComparison
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
+    from oodometer.studies.analysis.factors import Rotation
     from oodometer.studies.analysis.robustness import ReferenceComparison
     from oodometer.studies.analysis.text_tables import TextTable
 
@@ -99,12 +100,34 @@ class TableOptions:
         typer.Option(
             "--analysis",
             help="Analysis to show instead of the comparison: joint (regression on several "
-            "measures), averaged or adjusted (correlations over pairs of domains), noise (signal "
-            "to noise over replicates), factors (factor analysis), rank (rank correlation with the "
-            "error), truth (estimated against true accuracy), errors (errors of the estimates by "
-            "type of shift), or all. Repeat the option, or separate names by commas.",
+            "measures), averaged or adjusted (correlations over pairs of domains), tasks or shifts "
+            "(averaged correlations by task or by type of shift), difficulty (the same against task "
+            "difficulty), strategies (whole model or head only), augmentation (accuracy by "
+            "augmentation), models (errors with the best hyperparameters), noise (signal to noise "
+            "over replicates), factors (factor analysis), rank (rank correlation with the error), "
+            "truth (estimated against true accuracy), errors (errors of the estimates by type of "
+            "shift), or all. Repeat the option, or separate names by commas.",
         ),
     ] = None
+    rotation: Annotated[
+        str,
+        typer.Option(help="Rotation of the factors: equamax, varimax or quartimax."),
+    ] = "equamax"
+    pretrained: Annotated[
+        Path | None,
+        typer.Option(
+            help="Parquet, CSV or Arrow file with the accuracies of the pretrained networks. Its "
+            "column model names the architectures, and every other column is a test set, such as "
+            "imagenet-a. They are added to the correlations."
+        ),
+    ] = None
+
+    def parse_rotation(self) -> Rotation:
+        """Return the rotation; raise if there is no such rotation."""
+        from oodometer.studies.analysis.factors import check_rotation
+
+        check_rotation(self.rotation)
+        return cast("Rotation", self.rotation)
 
 
 @app.command()
@@ -275,7 +298,8 @@ def table(
     rows = load_study_rows(study, store_dir, data_dir)
     evaluations = _show_comparison(rows, table_options, as_json)
     if html is not None:
-        write_report_page(render_study_page(evaluations, Path(study)), html)
+        page = render_study_page(evaluations, Path(study), rotation=table_options.parse_rotation())
+        write_report_page(page, html)
 
 
 @app.command()
@@ -317,15 +341,18 @@ def compare(
     else:
         evaluations = _show_comparison(content, table_options, as_json)
     if html is not None:
-        write_report_page(render_study_page(evaluations, table), html)
+        page = render_study_page(evaluations, table, rotation=table_options.parse_rotation())
+        write_report_page(page, html)
 
 
 def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> EvaluationTable:
     """Show all statistics of each measure, and return the table of evaluations."""
-    from oodometer.studies.analysis import compare_measures, text_tables
+    from oodometer.studies.analysis import add_pretrained_accuracies, compare_measures, text_tables
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
     evaluations = EvaluationTable.read(rows, measures=split_names(options.measure))
+    if options.pretrained is not None:
+        evaluations = add_pretrained_accuracies(evaluations, options.pretrained)
     comparison = compare_measures(evaluations)
     architectures = comparison.table.architectures
     if options.architecture is not None and options.architecture not in architectures:
@@ -359,6 +386,7 @@ def _run_analyses(
     """Run the requested analyses; with `all`, give a reason for each that does not apply."""
     from oodometer.studies.analysis import ANALYSES, run_analysis
 
+    rotation = options.parse_rotation()
     requested = list(dict.fromkeys(split_names(options.analysis) or []))
     for name in requested:
         if name not in (*ANALYSES, ALL_ANALYSES):
@@ -369,7 +397,7 @@ def _run_analyses(
     results: dict[str, AnalysisResult | str] = {}
     for name in ANALYSES if ALL_ANALYSES in requested else requested:
         try:
-            results[name] = run_analysis(evaluations, name)
+            results[name] = run_analysis(evaluations, name, rotation=rotation)
         except (InputError, NotApplicable) as error:
             if name in requested:
                 raise

@@ -9,23 +9,30 @@ import pytest
 
 from oodometer.core.errors import NotApplicable
 from oodometer.studies.analysis._compare_measures import compare_measures
-from oodometer.studies.analysis.factors import table_factor_analysis
-from oodometer.studies.report.factors import MAX_MEASURES, build_factor_section, factor_columns
+from oodometer.studies.analysis.factors import Rotation, table_factor_analysis
+from oodometer.studies.report.factors import (
+    MAX_MEASURES,
+    build_factor_section,
+    informative_columns,
+)
+from tests.support.fine_tuning_rows import fine_tuning_rows, to_table
 from tests.support.study_tables import evaluation_columns, table_of
 
 
-def test_charts_show_the_values_of_the_analysis() -> None:
+@pytest.mark.parametrize("rotation", ["equamax", "quartimax"])
+def test_charts_show_the_values_of_the_analysis(rotation: Rotation) -> None:
     noise = {"near": 0.02, "half": 0.2, "wrong": -0.1, "x": 5.0, "y": 1.0}
     table = table_of(evaluation_columns(models=20, noise=noise))
     expected = table_factor_analysis(table)
     # Otherwise the test could not tell the rotations apart.
     assert not np.allclose(
-        expected.rotations["varimax"], expected.rotations["quartimax"], atol=0.02
+        expected.rotations["equamax"], expected.rotations["quartimax"], atol=0.02
     )
-    scree, loadings = build_factor_section(compare_measures(table)).figures
+    scree, loadings = build_factor_section(compare_measures(table), rotation=rotation).figures
     drawn = [row["eigenvalue"] for row in scree.spec["datasets"]["factors"]]
     assert drawn == pytest.approx(expected.eigenvalues.tolist(), abs=1e-3)
-    rotated = expected.rotations["varimax"]
+    assert loadings.title == f"Loadings after {rotation}"
+    rotated = expected.rotations[rotation]
     cells = loadings.spec["datasets"]["cells"]
     assert len(cells) == rotated.size
     for cell in cells:
@@ -39,7 +46,8 @@ def test_constant_and_sparse_columns_are_left_out() -> None:
     columns = evaluation_columns(models=20)
     columns["flat"] = [1.0] * len(columns["model"])
     columns["rare"] = [math.nan if j % 2 else float(j) for j in range(len(columns["model"]))]
-    values, names = factor_columns(compare_measures(table_of(columns)))
+    table = table_of(columns)
+    values, names = informative_columns(table, tuple(table.measures))
     assert [name for name in names if "flat" in name or "rare" in name] == []
     assert {"ID error", "OOD error", "OOD near"} <= set(names)
     assert np.isfinite(values).all()
@@ -56,6 +64,21 @@ def test_too_few_measures_or_models_are_not_applicable() -> None:
         NotApplicable, match="6 models with all values are fewer than the 8 columns"
     ):
         build_factor_section(compare_measures(table_of(evaluation_columns(models=3))))
+
+
+def test_sixteen_metrics_of_networks_trained_on_full_data() -> None:
+    table = to_table(fine_tuning_rows())
+    section = build_factor_section(compare_measures(table))
+    expected = table_factor_analysis(table)
+    loadings = section.figures[1]
+    assert loadings.title == "Loadings after equamax"
+    assert {cell["y"] for cell in loadings.spec["datasets"]["cells"]} == set(expected.names)
+    assert len(expected.names) == 16
+    assert section.remark == (
+        f"Computed from {expected.n_rows} models and 16 columns: the error and nll, ece, "
+        "demographic_disparity, adversarial_error_0.001, adversarial_error_0.02. "
+        f"{expected.few_shot_models} models trained on a few rows per class are left out."
+    )
 
 
 def test_most_informative_of_many_measures_are_used() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -11,19 +12,31 @@ import numpy as np
 import pytest
 
 from oodometer import InputError
+from oodometer.studies.analysis import (
+    add_pretrained_accuracies,
+    best_configurations,
+    compare_measures,
+    training_strategy_gaps,
+)
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 from oodometer.studies.report._study_page import study_page
+from oodometer.studies.report.id_ood_correlations import build_id_ood_correlation_section
 from tests.report.conftest import HOSTILE
 from tests.report.test_page import Elements, specs
+from tests.support.fine_tuning_rows import PRETRAINED, fine_tuning_rows, to_table
 from tests.support.study_tables import evaluation_columns, table_of
 
 SECTIONS = (
     "measures",
     "scatters",
     "same",
+    "correlated",
     "factors",
     "patterns",
+    "difficult",
+    "trained",
+    "tuned",
     "choosing",
     "analyses",
     "assumed",
@@ -53,7 +66,6 @@ def test_page_has_every_section() -> None:
     assert {*SECTIONS, "reproduce"} <= ids
     assert {"related-spec", "scree-spec", "loadings-spec", "regret-spec", "overview-spec"} <= ids
     assert {"m0-0-spec", "m1-3-spec", "pair-3-spec"} <= ids
-    assert "Not drawn" not in words
     assert (
         "3 measures compared over 72 evaluations of 24 models (1 architecture, 2 training sets)"
         in words
@@ -62,6 +74,51 @@ def test_page_has_every_section() -> None:
     assert "Joint regression of target error on measures" in words
     assert "Not shown, noise: The signal-to-noise ratio needs replicates" in words
     assert "oodometer study compare x.csv" in words
+
+
+def test_page_of_fine_tuned_networks_draws_every_section() -> None:
+    table = add_pretrained_accuracies(to_table(fine_tuning_rows()), PRETRAINED)
+    page = page_of(table)
+    words = without_charts(page)
+    ids = {a["id"] for a in Elements(page).having("id")}
+    assert "Not drawn" not in words
+    assert {"averaged-spec", "task-2-spec", "shift-3-spec", "difficulty-0-spec"} <= ids
+    assert {"strategies-2-spec", "augmentation-2-spec"} <= ids
+    drawn = {
+        spec["datasets"]["cells"][0]["y"] for spec in specs(page) if "cells" in spec["datasets"]
+    }
+    assert "1 · ID error" in drawn
+    gap = training_strategy_gaps(table)[0]
+    assert f"{100 * (gap.gap or 0):.1f}" in words
+    best = best_configurations(table)[0]
+    assert f"{best.id_error:.3f}" in words
+    assert "Loadings after equamax" in words
+
+
+def test_page_names_what_the_new_sections_lack() -> None:
+    words = without_charts(page_of(table_of(evaluation_columns())))
+    for reason in (
+        "By task Not drawn: no task is known. Name the tasks in a column 'task'.",
+        "By type of shift Not drawn: no type of shift is known.",
+        "Not drawn: the difficulty of tasks needs at least two tasks",
+        "Whole model or head only Not drawn: the table has no column 'recipe.part'",
+        "Augmentation Not drawn: the table has no column 'recipe.augment'",
+        "Not shown: the table has no measure 'source-error'",
+        "the table has no columns 'pretrained.…'",
+    ):
+        assert reason in html.unescape(words), reason
+
+
+def test_held_out_metrics_are_absent_from_a_task_with_one_ood_domain() -> None:
+    section = build_id_ood_correlation_section(compare_measures(to_table(fine_tuning_rows())))
+    assert section.figure.table is not None
+    rows = [row[0] for row in section.figure.table.rows]
+    assert any("held-out OOD error" in row for row in rows)
+    fmow = next(figure for figure in section.tasks if figure.title == "fmow")
+    assert fmow.table is not None
+    assert not [row for row in fmow.table.rows if "held-out" in row[0]]
+    # The numbers of the remaining rows are those of the matrix over all tasks.
+    assert {row[0] for row in fmow.table.rows} < set(rows)
 
 
 def test_small_table_names_reasons_for_missing_sections() -> None:
@@ -103,7 +160,7 @@ def test_table_with_only_id_rows_uses_id_tau() -> None:
     rows = [j for j, name in enumerate(columns["tested_on"]) if name == columns["trained_on"][j]]
     words = without_charts(page_of(table_of({k: [v[j] for j in rows] for k, v in columns.items()})))
     assert "By ID τ, near is best" in words
-    assert words.count("Not drawn: ") == 4
+    assert words.count("Not drawn: ") == 8
 
 
 def test_table_without_measures_raises() -> None:

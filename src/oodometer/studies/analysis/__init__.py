@@ -24,6 +24,11 @@ if TYPE_CHECKING:
         average_correlations,
     )
     from oodometer.studies.analysis.comparison_with_truth import compare_with_truth
+    from oodometer.studies.analysis.difficulty_correlations import (
+        DifficultyPoint,
+        DifficultyTrend,
+        correlations_by_difficulty,
+    )
     from oodometer.studies.analysis.estimation_error import estimation_errors
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
     from oodometer.studies.analysis.factors import (
@@ -32,30 +37,53 @@ if TYPE_CHECKING:
         table_factor_analysis,
     )
     from oodometer.studies.analysis.grouped_scores import MeanStd
+    from oodometer.studies.analysis.hyperparameter_selection import (
+        ArchitecturePerformance,
+        ConfigurationChoice,
+        best_configurations,
+    )
     from oodometer.studies.analysis.joint_regression import fit_joint_regressions
     from oodometer.studies.analysis.measure_noise import signal_to_noise
+    from oodometer.studies.analysis.pretrained_accuracies import add_pretrained_accuracies
     from oodometer.studies.analysis.rank_correlation import correlate_with_error
+    from oodometer.studies.analysis.training_strategies import (
+        AugmentationAccuracy,
+        StrategyGap,
+        augmentation_effects,
+        training_strategy_gaps,
+    )
 
 __all__ = [
     "ANALYSES",
     "SAME_AS_PREFIX",
     "STATISTIC_LABELS",
     "AnalysisResult",
+    "ArchitecturePerformance",
+    "AugmentationAccuracy",
+    "ConfigurationChoice",
+    "DifficultyPoint",
+    "DifficultyTrend",
     "EvaluationTable",
     "FactorAnalysis",
     "MeanStd",
     "MeasureComparison",
+    "StrategyGap",
+    "add_pretrained_accuracies",
     "adjusted_correlations",
+    "augmentation_effects",
     "average_correlations",
+    "best_configurations",
     "compare_measures",
     "compare_with_truth",
     "correlate_with_error",
+    "correlations_by_difficulty",
     "estimation_errors",
     "factor_analysis",
     "fit_joint_regressions",
     "run_analysis",
     "signal_to_noise",
     "table_factor_analysis",
+    "training_strategy_gaps",
 ]
 
 if not TYPE_CHECKING:
@@ -64,22 +92,33 @@ if not TYPE_CHECKING:
         {
             "ANALYSES": "analyses",
             "AnalysisResult": "analyses",
+            "ArchitecturePerformance": "hyperparameter_selection",
+            "AugmentationAccuracy": "training_strategies",
+            "ConfigurationChoice": "hyperparameter_selection",
+            "DifficultyPoint": "difficulty_correlations",
+            "DifficultyTrend": "difficulty_correlations",
             "EvaluationTable": "evaluation_table",
             "FactorAnalysis": "factors",
             "MeanStd": "grouped_scores",
             "MeasureComparison": "_compare_measures",
             "SAME_AS_PREFIX": "_compare_measures",
             "STATISTIC_LABELS": "_compare_measures",
+            "StrategyGap": "training_strategies",
+            "add_pretrained_accuracies": "pretrained_accuracies",
             "adjusted_correlations": "averaged_correlations",
+            "augmentation_effects": "training_strategies",
             "average_correlations": "averaged_correlations",
+            "best_configurations": "hyperparameter_selection",
             "compare_measures": "_compare_measures",
             "compare_with_truth": "comparison_with_truth",
             "correlate_with_error": "rank_correlation",
+            "correlations_by_difficulty": "difficulty_correlations",
             "estimation_errors": "estimation_error",
             "factor_analysis": "factors",
             "fit_joint_regressions": "joint_regression",
             "run_analysis": "analyses",
             "signal_to_noise": "measure_noise",
             "table_factor_analysis": "factors",
+            "training_strategy_gaps": "training_strategies",
         },
     )

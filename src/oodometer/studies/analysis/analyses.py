@@ -6,18 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oodometer.core.errors import UnknownName
+from oodometer.core.errors import NotApplicable, UnknownName
 from oodometer.core.jsonable import to_jsonable
 from oodometer.studies.analysis.averaged_correlations import (
     RESIDUAL_LABEL,
+    AveragedCorrelationMatrix,
     AveragedCorrelations,
     adjusted_correlations,
     average_correlations,
 )
 from oodometer.studies.analysis.comparison_with_truth import compare_with_truth
+from oodometer.studies.analysis.difficulty_correlations import correlations_by_difficulty
 from oodometer.studies.analysis.estimation_error import estimation_errors, select_estimates
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
-from oodometer.studies.analysis.factors import table_factor_analysis
+from oodometer.studies.analysis.factors import (
+    DEFAULT_ROTATION,
+    Rotation,
+    check_rotation,
+    table_factor_analysis,
+)
+from oodometer.studies.analysis.hyperparameter_selection import best_configurations
 from oodometer.studies.analysis.joint_regression import (
     ALL_MEASURES,
     BEST_ONE,
@@ -25,10 +33,21 @@ from oodometer.studies.analysis.joint_regression import (
 )
 from oodometer.studies.analysis.measure_noise import signal_to_noise
 from oodometer.studies.analysis.rank_correlation import correlate_with_error
-from oodometer.studies.analysis.text_tables import TextTable, format_cell
+from oodometer.studies.analysis.text_tables import MISSING_CELL, TextTable, format_cell
+from oodometer.studies.analysis.training_strategies import (
+    AUGMENTATIONS,
+    augmentation_effects,
+    training_strategy_gaps,
+)
 
 SUBSET_LABELS = {"one": "best measure", "two": "best two measures", "all": "all measures"}
-ROTATION = "varimax"
+FACTORS = "factors"
+# Variable with which the tables of correlations show the coefficients.
+OOD_ERROR = "OOD error"
+STRATEGY_NOTE = (
+    "Mean ± standard error over datasets, in percent. An ID dataset is a training set, an OOD "
+    "dataset a training set with another domain of the task."
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +72,9 @@ class AnalysisResult:
     notes: tuple[str, ...] = ()
 
 
-def run_analysis(table: EvaluationTable, name: str) -> AnalysisResult:
+def run_analysis(
+    table: EvaluationTable, name: str, *, rotation: Rotation = DEFAULT_ROTATION
+) -> AnalysisResult:
     """Run one analysis of a table of evaluations.
 
     Parameters
@@ -62,6 +83,8 @@ def run_analysis(table: EvaluationTable, name: str) -> AnalysisResult:
         Evaluations of models on domains.
     name : str
         Name of the analysis, one of `ANALYSES`.
+    rotation : {"equamax", "varimax", "quartimax"}
+        Rotation of the factors; only the analysis ``factors`` uses it.
 
     Returns
     -------
@@ -71,7 +94,7 @@ def run_analysis(table: EvaluationTable, name: str) -> AnalysisResult:
     Raises
     ------
     UnknownName
-        If there is no analysis of this name.
+        If there is no analysis or rotation of this name.
     NotApplicable
         If the table lacks what the analysis needs; the message is the reason.
     InputError
@@ -87,7 +110,8 @@ def run_analysis(table: EvaluationTable, name: str) -> AnalysisResult:
     """
     if name not in _RUNNERS:
         raise UnknownName("analysis", name, _RUNNERS)
-    return _RUNNERS[name](table)
+    check_rotation(rotation)
+    return _factors(table, rotation) if name == FACTORS else _RUNNERS[name](table)
 
 
 def _joint(table: EvaluationTable) -> AnalysisResult:
@@ -127,7 +151,45 @@ def _joint(table: EvaluationTable) -> AnalysisResult:
 
 def _averaged(table: EvaluationTable) -> AnalysisResult:
     return _correlation_result(
-        average_correlations(table), "OOD error", "Averaged correlations with OOD error"
+        average_correlations(table), OOD_ERROR, f"Averaged correlations with {OOD_ERROR}"
+    )
+
+
+def _tasks(table: EvaluationTable) -> AnalysisResult:
+    matrices = average_correlations(table).tasks
+    if not matrices:
+        raise NotApplicable("no task is known. Name the tasks in a column 'task'")
+    return _grouped_correlation_result(matrices, "task")
+
+
+def _shifts(table: EvaluationTable) -> AnalysisResult:
+    matrices = average_correlations(table).shifts
+    if not matrices:
+        raise NotApplicable(
+            "no type of shift is known. Name the types, such as 'real → artificial', in a column "
+            "'shift'"
+        )
+    return _grouped_correlation_result(matrices, "type of shift")
+
+
+def _grouped_correlation_result(
+    matrices: Mapping[str, AveragedCorrelationMatrix], label: str
+) -> AnalysisResult:
+    """Return the correlations with OOD error, with one column per group of pairs."""
+    rows = []
+    for name in next(iter(matrices.values())).first:
+        cells = [matrix.score(name, OOD_ERROR) for matrix in matrices.values()]
+        if name != OOD_ERROR and any(cell["value"] is not None for cell in cells):
+            rows.append((name, *(format_cell(cell["value"], cell["sd"], 3) for cell in cells)))
+    pairs = (f"{name}: {int(matrix.pairs.max(initial=0))}" for name, matrix in matrices.items())
+    return AnalysisResult(
+        f"Averaged correlations with {OOD_ERROR} by {label}",
+        {name: matrix.to_dict() for name, matrix in matrices.items()},
+        TextTable(("variable", *matrices), tuple(rows)),
+        (
+            "Each value is Spearman's ρ per pair of domains: mean ± standard deviation over pairs.",
+            f"Number of pairs: {', '.join(pairs)}.",
+        ),
     )
 
 
@@ -190,10 +252,10 @@ def _noise(table: EvaluationTable) -> AnalysisResult:
     )  # fmt: skip
 
 
-def _factors(table: EvaluationTable) -> AnalysisResult:
-    analysis = table_factor_analysis(table)
-    loadings = analysis.rotations[ROTATION]
-    shares = analysis.explained_variance_ratio(ROTATION)
+def _factors(table: EvaluationTable, rotation: Rotation = DEFAULT_ROTATION) -> AnalysisResult:
+    analysis = table_factor_analysis(table, rotation=rotation)
+    loadings = analysis.rotated_loadings
+    shares = analysis.explained_variance_ratio(rotation)
     rows = [
         (
             name,
@@ -204,10 +266,14 @@ def _factors(table: EvaluationTable) -> AnalysisResult:
     ]
     total = ("share of variance", *(f"{share:.2f}" for share in shares), f"{shares.sum():.2f}")
     notes = [
-        f"Loadings after {ROTATION}, {analysis.n_rows} models; {analysis.left_out} models with "
+        f"Loadings after {rotation}, {analysis.n_rows} models; {analysis.left_out} models with "
         "missing values are left out.",
-        f"Eigenvalues: {', '.join(f'{value:.2f}' for value in analysis.eigenvalues[:12])}.",
+        f"Eigenvalues: {', '.join(f'{value:.2f}' for value in analysis.eigenvalues[:16])}.",
     ]
+    if analysis.few_shot_models:
+        notes.append(
+            f"{analysis.few_shot_models} models trained on a few rows per class are left out."
+        )
     if analysis.empty_columns:
         notes.append(f"No values: {', '.join(analysis.empty_columns)}.")
     factors = (f"factor {j}" for j in range(1, loadings.shape[1] + 1))
@@ -298,12 +364,138 @@ def _errors(table: EvaluationTable) -> AnalysisResult:
     )
 
 
+def _strategies(table: EvaluationTable) -> AnalysisResult:
+    gaps = training_strategy_gaps(table)
+    rows = [
+        (
+            gap.task,
+            gap.size,
+            gap.role,
+            _format_percent(gap.whole, gap.whole_se),
+            _format_percent(gap.head, gap.head_se),
+            _format_percent(gap.gap, gap.gap_se),
+            str(gap.datasets),
+            str(gap.left_out),
+        )
+        for gap in gaps
+    ]
+    header = ("task", "training rows", "data", "whole model", "head only", "normalized gap",
+              "datasets", "left out")  # fmt: skip
+    return AnalysisResult(
+        "Accuracy of models trained as a whole and of trained heads",
+        to_jsonable(gaps),
+        TextTable(header, tuple(rows)),
+        (STRATEGY_NOTE, "The normalized gap is (whole model − head only) / whole model."),
+    )
+
+
+def _augmentation(table: EvaluationTable) -> AnalysisResult:
+    effects = augmentation_effects(table)
+    cells = {
+        (mean.task, mean.size, mean.role, mean.augmentation): _format_percent(
+            mean.accuracy, mean.se
+        )
+        for mean in effects
+    }
+    counts = {(mean.task, mean.size, mean.role): str(mean.datasets) for mean in effects}
+    used = [name for name in AUGMENTATIONS if any(key[3] == name for key in cells)]
+    rows = [
+        (*key, *(cells.get((*key, name), MISSING_CELL) for name in used), count)
+        for key, count in counts.items()
+    ]
+    return AnalysisResult(
+        "Accuracy by augmentation",
+        to_jsonable(effects),
+        TextTable(("task", "training rows", "data", *used, "datasets"), tuple(rows)),
+        (STRATEGY_NOTE,),
+    )
+
+
+def _difficulty(table: EvaluationTable) -> AnalysisResult:
+    trends = correlations_by_difficulty(table)
+    tasks = dict(
+        sorted(
+            {point.task: point.difficulty for trend in trends for point in trend.points}.items(),
+            key=lambda item: item[1],
+        )
+    )
+    rows = []
+    for trend in trends:
+        values = {point.task: point.correlation for point in trend.points}
+        line = trend.line
+        rows.append(
+            (
+                trend.metric,
+                *(format_cell(values.get(task), None, 3) for task in tasks),
+                format_cell(line.slope if line else None, None, 3),
+                format_cell(line.intercept if line else None, None, 3),
+            )
+        )
+    heads = (f"{task} ({difficulty:.2f})" for task, difficulty in tasks.items())
+    return AnalysisResult(
+        "Correlation of ID metrics with OOD error by task difficulty",
+        to_jsonable(trends),
+        TextTable(("metric", *heads, "slope", "intercept"), tuple(rows)),
+        (
+            "Each value is the averaged Spearman's ρ of a task. In parentheses is the difficulty: "
+            "the normalized gap (ID − OOD) / ID of the accuracies, scaled to 0…1. The line is "
+            "fitted by least squares to at least three tasks.",
+        ),
+    )
+
+
+def _models(table: EvaluationTable) -> AnalysisResult:
+    results = best_configurations(table)
+    rows = [
+        (
+            result.architecture,
+            result.task,
+            result.size,
+            _format_error(result.id_error, result.id_error_se),
+            _format_error(result.ood_error, result.ood_error_se),
+            _format_error(result.gap, result.gap_se),
+            str(len(result.choices)),
+        )
+        for result in results
+    ]
+    header = ("architecture", "task", "training rows", "ID error", "OOD error", "OOD − ID",
+              "training sets")  # fmt: skip
+    notes = [
+        "Hyperparameters are chosen per training set by the error on held-out ID data "
+        "(source-error). Mean ± standard error over training sets.",
+    ]
+    n_left_out = sum(result.left_out for result in results)
+    if n_left_out:
+        notes.append(f"{n_left_out} models are left out because an error is missing.")
+    return AnalysisResult(
+        "Errors with the best hyperparameters by ID validation",
+        to_jsonable(results),
+        TextTable(header, tuple(rows)),
+        tuple(notes),
+    )
+
+
+def _format_percent(value: float | None, se: float | None) -> str:
+    percent = None if value is None else 100 * value
+    return format_cell(percent, None if se is None else 100 * se, 1)
+
+
+def _format_error(value: float, se: float | None) -> str:
+    return format_cell(value, se, 3)
+
+
 _RUNNERS: Mapping[str, Callable[[EvaluationTable], AnalysisResult]] = {
     "joint": _joint,
     "averaged": _averaged,
     "adjusted": _adjusted,
+    "tasks": _tasks,
+    "shifts": _shifts,
+    "difficulty": _difficulty,
+    "strategies": _strategies,
+    "augmentation": _augmentation,
+    "models": _models,
     "noise": _noise,
-    "factors": _factors,
+    FACTORS: _factors,
     "rank": _rank,
     "truth": _truth,
     "errors": _errors,

@@ -9,7 +9,7 @@ predicts another within a pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,14 @@ from oodometer.studies.analysis.correlation_matrix import (
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_pairs import (
     DOMAIN_ROLES,
+    ERROR_METRIC,
     UNNAMED_LABEL,
     IdOodPair,
     IdOodPairs,
     find_pairs,
     select_metrics,
 )
+from oodometer.studies.analysis.pretrained_accuracies import pretrained_errors
 
 # Name of the residual of OOD error after a linear fit on ID error.
 RESIDUAL_LABEL = "OOD error beyond ID error"
@@ -42,6 +44,8 @@ RESIDUAL_LABEL = "OOD error beyond ID error"
 # floating-point errors.
 RESIDUAL_DECIMALS = 12
 OVERALL_LABEL = "all"
+# Role of the error of the pretrained network in the names of variables.
+PRETRAINED_ROLE = "pretrained"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +94,7 @@ class AveragedCorrelationMatrix:
 class AveragedCorrelations:
     """Matrices over all pairs, per task and per type of shift.
 
-    `tasks` is empty if the table names no task, and `shifts` is empty if it names no shift.
+    `tasks` is empty if no task is known, and `shifts` is empty if no type of shift is known.
     `left_out` counts, by reason, the rows that belong to no pair.
     """
 
@@ -120,12 +124,15 @@ def average_correlations(
 
     Domain roles are ID, ID corrupted, OOD and held-out OOD (see `id_ood_pairs`).
     ``score(A, B) = Σ_i w_i · corr(A_i, B_i)`` over the pairs i that have a coefficient, with
-    ``w_i = 1 / (number of tasks · number of pairs of the same task)``.
+    ``w_i = 1 / (number of tasks · number of pairs of the same task)``. If a task has only one OOD
+    domain, it has no held-out OOD domain, and these variables have no coefficient.
 
     Parameters
     ----------
     table : EvaluationTable
         Evaluations of models on domains; the optional columns `task` and `shift` group the pairs.
+        Columns ``pretrained.<test set>`` with the accuracies of pretrained networks are further
+        metrics of a model.
     metrics : sequence of str, optional
         Measures of the table. Default: all. ``error`` (1 − accuracy) is always included.
     kind : {"spearman", "pearson"}
@@ -135,7 +142,7 @@ def average_correlations(
     -------
     AveragedCorrelations
         Matrices over all pairs, per task and per shift. Variables are named by role and metric,
-        such as ``"ID error"`` or ``"held-out OOD error"``.
+        such as ``"ID error"``, ``"held-out OOD error"`` or ``"pretrained imagenet error"``.
 
     Raises
     ------
@@ -153,10 +160,11 @@ def average_correlations(
     """
     check_correlation_kind(kind)
     pairs = find_pairs(table, select_metrics(table, metrics))
-    names = variable_names(pairs.quantities)
+    pretrained = pretrained_errors(table)
+    names = variable_names(pairs.quantities, tuple(pretrained))
 
     def correlate_pair(pair: IdOodPair) -> PairwiseCorrelations:
-        return pairwise_correlations(_pair_variables(pair), kind=kind)
+        return pairwise_correlations(_pair_variables(pair, pretrained), kind=kind)
 
     return _average_by_group(pairs, names, names, kind, correlate_pair)
 
@@ -204,22 +212,27 @@ def adjusted_correlations(
     """
     check_correlation_kind(kind)
     pairs = find_pairs(table, select_metrics(table, metrics))
+    pretrained = pretrained_errors(table)
 
     def correlate_pair(pair: IdOodPair) -> PairwiseCorrelations:
         residual = residuals(pair.values["ID"][:, 0], pair.values["OOD"][:, 0])
-        return pairwise_correlations(_pair_variables(pair), residual[:, None], kind=kind)
+        variables = _pair_variables(pair, pretrained)
+        return pairwise_correlations(variables, residual[:, None], kind=kind)
 
-    names = variable_names(pairs.quantities)
+    names = variable_names(pairs.quantities, tuple(pretrained))
     return _average_by_group(pairs, names, (RESIDUAL_LABEL,), kind, correlate_pair)
 
 
-def variable_names(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of all metrics in all four domain roles.
+def variable_names(metrics: Sequence[str], pretrained: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of all metrics in all four domain roles, and of pretrained errors.
 
     >>> variable_names(["error"])
     ('ID error', 'ID corrupted error', 'OOD error', 'held-out OOD error')
     """
-    return tuple(f"{role} {metric}" for metric in metrics for role in DOMAIN_ROLES)
+    return (
+        *(f"{role} {metric}" for metric in metrics for role in DOMAIN_ROLES),
+        *(f"{PRETRAINED_ROLE} {name} {ERROR_METRIC}" for name in pretrained),
+    )
 
 
 def residuals(x: Floats, y: Floats) -> Floats:
@@ -246,10 +259,11 @@ def residuals(x: Floats, y: Floats) -> Floats:
     return result
 
 
-def _pair_variables(pair: IdOodPair) -> Floats:
+def _pair_variables(pair: IdOodPair, pretrained: Mapping[str, Floats]) -> Floats:
     """Return an array (models, variables) with the variables in the order of `variable_names`."""
     stacked = np.stack([pair.values[role] for role in DOMAIN_ROLES], axis=2)
-    return stacked.reshape(len(pair.models), -1)
+    errors = [values[pair.models, None] for values in pretrained.values()]
+    return np.concatenate([stacked.reshape(len(pair.models), -1), *errors], axis=1)
 
 
 def _average_by_group(

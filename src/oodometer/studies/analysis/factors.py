@@ -6,6 +6,10 @@ their correlation. The three rotations are orthomax rotations: γ is 1 for varim
 and half the number of factors for equamax. Rows are not normalized (Kaiser normalization). Other
 packages often call a rotation equamax that is almost or exactly quartimax, because their γ is one
 over the number of columns, or 0.
+
+The paper analyzes sixteen metrics of the networks that are trained on full datasets: six base
+metrics on ID test data, the four without an attack on corrupted ID data, and the means of the six
+over all OOD datasets of the task. The rotation is equamax.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,6 +28,7 @@ from oodometer.metrics.basic import squash_nll
 from oodometer.studies.analysis.correlation_matrix import MIN_CORRELATION_ROWS
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_metrics
+from oodometer.studies.analysis.training_recipes import trained_on_all_rows
 
 # Kaiser criterion: a factor that explains less variance than one standardized column is dropped.
 MIN_EIGENVALUE = 1.0
@@ -37,7 +42,18 @@ MIN_ROTATION_GAIN = 2.0**-52
 # A few dozen sweeps are usually enough. If the number of factors equals the number of columns, the
 # optimum can be flat, and thousands of sweeps may be needed.
 MAX_SWEEPS = 100_000
+Rotation = Literal["equamax", "varimax", "quartimax"]
+DEFAULT_ROTATION: Rotation = "equamax"
 NLL_MEASURE = "nll"
+# The base metrics of the paper besides the error.
+ATTACK_METRICS = ("adversarial_error_0.001", "adversarial_error_0.02")
+BASE_METRICS = (NLL_MEASURE, "ece", "demographic_disparity", *ATTACK_METRICS)
+# Mean of the two attack metrics, which is used if the table does not have them separately.
+MEAN_ATTACK_METRIC = "adversarial_error"
+# If a table has fewer of the base metrics, all its measures are analyzed.
+MIN_BASE_METRICS = 3
+# Attacks are not analyzed on corrupted data.
+CORRUPTED_ROLE = "ID corrupted"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +77,10 @@ class FactorAnalysis:
         of each is positive.
     rotations : mapping of str to array of shape (k, f)
         Loadings after each rotation.
+    rotation : {"equamax", "varimax", "quartimax"}
+        Rotation that tables and charts show.
+    few_shot_models : int
+        Number of models that are left out because they are not trained on the full datasets.
     """
 
     names: tuple[str, ...]
@@ -70,6 +90,13 @@ class FactorAnalysis:
     eigenvalues: Floats
     loadings: Floats
     rotations: Mapping[str, Floats]
+    rotation: Rotation = DEFAULT_ROTATION
+    few_shot_models: int = 0
+
+    @property
+    def rotated_loadings(self) -> Floats:
+        """Loadings after the rotation `rotation`."""
+        return self.rotations[self.rotation]
 
     @property
     def communalities(self) -> Floats:
@@ -93,6 +120,8 @@ class FactorAnalysis:
             "empty": list(self.empty_columns),
             "rows": self.n_rows,
             "left_out": self.left_out,
+            "few_shot_models": self.few_shot_models,
+            "rotation": self.rotation,
             "eigenvalues": self.eigenvalues.tolist(),
             "communalities": self.communalities.tolist(),
             "loadings": {name: table.tolist() for name, table in tables.items()},
@@ -100,7 +129,9 @@ class FactorAnalysis:
         }
 
 
-def factor_analysis(values: Floats, names: Sequence[str]) -> FactorAnalysis:
+def factor_analysis(
+    values: Floats, names: Sequence[str], *, rotation: Rotation = DEFAULT_ROTATION
+) -> FactorAnalysis:
     """Extract and rotate the factors of a table.
 
     Parameters
@@ -110,11 +141,13 @@ def factor_analysis(values: Floats, names: Sequence[str]) -> FactorAnalysis:
         then the rows with missing values.
     names : sequence of str
         Names of the columns.
+    rotation : {"equamax", "varimax", "quartimax"}
+        Rotation that tables and charts of the result show. The paper prints equamax.
 
     Returns
     -------
     FactorAnalysis
-        Eigenvalues, loadings, and loadings after varimax, quartimax and equamax.
+        Eigenvalues, loadings, and loadings after all three rotations.
 
     Raises
     ------
@@ -122,6 +155,8 @@ def factor_analysis(values: Floats, names: Sequence[str]) -> FactorAnalysis:
         If names and columns differ in number, or if a column is constant.
     NotApplicable
         If fewer than three rows are complete.
+    UnknownName
+        If the rotation is unknown.
 
     Examples
     --------
@@ -130,6 +165,7 @@ def factor_analysis(values: Floats, names: Sequence[str]) -> FactorAnalysis:
     >>> result.eigenvalues.round(6).tolist(), result.loadings.round(6).tolist()
     ([2.0, 1.0, 0.0], [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     """
+    check_rotation(rotation)
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise wrong_shape("values", f"(n, {len(names)}), one column per name", values.shape)
@@ -148,24 +184,43 @@ def factor_analysis(values: Floats, names: Sequence[str]) -> FactorAnalysis:
         eigenvalues=eigenvalues,
         loadings=loadings,
         rotations={name: orthomax(loadings, gamma) for name, gamma in gammas.items()},
+        rotation=rotation,
     )
 
 
+def check_rotation(rotation: str) -> None:
+    """Raise if there is no such rotation."""
+    if rotation not in get_args(Rotation):
+        raise UnknownName("rotation", rotation, get_args(Rotation))
+
+
 def table_factor_analysis(
-    table: EvaluationTable, *, metrics: Sequence[str] | None = None
+    table: EvaluationTable,
+    *,
+    metrics: Sequence[str] | None = None,
+    rotation: Rotation = DEFAULT_ROTATION,
+    full_data_only: bool = True,
 ) -> FactorAnalysis:
     """Extract the factors of the models of a table.
 
     The columns are the error and the metrics, each averaged over the ID domains, over the corrupted
-    ID domains, and over the OOD domains. Values x of the measure `nll` are limited to 10 by the
-    function ``10 · (1 − exp(−x / 10))``.
+    ID domains (except adversarial errors), and over the OOD domains. Values x of the measure `nll`
+    are limited to 10 by the function ``10 · (1 − exp(−x / 10))``.
 
     Parameters
     ----------
     table : EvaluationTable
         Evaluations of models on domains.
     metrics : sequence of str, optional
-        Measures of the table. Default: all. ``error`` (1 − accuracy) is always included.
+        Measures of the table; ``error`` (1 − accuracy) is always included. Default: the metrics of
+        the paper (`nll`, `ece`, `demographic_disparity`, `adversarial_error_0.001` and
+        `adversarial_error_0.02`, which give sixteen columns) if the table has at least three of
+        them, otherwise all measures. If only `adversarial_error` is known, the mean over both
+        sizes, it takes their place.
+    rotation : {"equamax", "varimax", "quartimax"}
+        Rotation that tables and charts of the result show. The paper prints equamax.
+    full_data_only : bool, default True
+        Whether to leave out models that are trained on a few rows per class (`recipe.few_shot`).
 
     Returns
     -------
@@ -178,6 +233,8 @@ def table_factor_analysis(
         If fewer than three models have all values.
     InputError
         If a column is constant.
+    UnknownName
+        If a metric or the rotation is unknown.
 
     Examples
     --------
@@ -186,12 +243,52 @@ def table_factor_analysis(
     >>> table_factor_analysis(table).loadings.round(6).tolist()
     [[1.0], [1.0]]
     """
+    check_rotation(rotation)
+    few_shot = 0
+    if full_data_only:
+        table, few_shot = select_full_data_models(table)
+    values, names = factor_columns(table, factor_metrics(table) if metrics is None else metrics)
+    analysis = factor_analysis(values, names, rotation=rotation)
+    return replace(analysis, few_shot_models=few_shot)
+
+
+def select_full_data_models(table: EvaluationTable) -> tuple[EvaluationTable, int]:
+    """Return the rows of models trained on full datasets, and the number of other models."""
+    full = trained_on_all_rows(table)
+    few_shot = int((~full[np.unique(table.model)]).sum())
+    return table.select_rows(full[table.model]) if few_shot else table, few_shot
+
+
+def factor_metrics(table: EvaluationTable) -> tuple[str, ...]:
+    """Return the base metrics of the paper if the table has enough of them, otherwise all measures.
+
+    >>> columns = {"model": ["m"], "trained_on": ["a"], "tested_on": ["b"], "accuracy": [0.5]}
+    >>> values = dict.fromkeys(["doc", "ece", "nll", "adversarial_error_0.02"], [0.1])
+    >>> factor_metrics(EvaluationTable.read(columns | values))
+    ('nll', 'ece', 'adversarial_error_0.02')
+    >>> factor_metrics(EvaluationTable.read(columns | {"doc": [0.5], "ece": [0.1]}))
+    ('doc', 'ece')
+    """
+    base = [name for name in BASE_METRICS if name in table.measures]
+    if MEAN_ATTACK_METRIC in table.measures and not set(base) & set(ATTACK_METRICS):
+        base.append(MEAN_ATTACK_METRIC)
+    return tuple(base) if len(base) >= MIN_BASE_METRICS else tuple(table.measures)
+
+
+def factor_columns(table: EvaluationTable, metrics: Sequence[str]) -> tuple[Floats, list[str]]:
+    """Return the error and the metrics per model of the rows and domain role, and their names."""
     selected = select_metrics(table, metrics)
     if NLL_MEASURE in selected:
         selected[NLL_MEASURE] = squash_nll(selected[NLL_MEASURE])
-    roles = model_means_by_role(table, selected)
-    names = [f"{role} {name}" for role in roles for name in selected]
-    return factor_analysis(np.concatenate(list(roles.values()), axis=1), names)
+    means = model_means_by_role(table, selected)
+    attacks = (*ATTACK_METRICS, MEAN_ATTACK_METRIC)
+    columns = {
+        f"{role} {name}": values[:, j]
+        for role, values in means.items()
+        for j, name in enumerate(selected)
+        if not (role == CORRUPTED_ROLE and name in attacks)
+    }
+    return np.stack(list(columns.values()), axis=1)[np.unique(table.model)], list(columns)
 
 
 def _check_standardizable(complete: Floats, names: Sequence[str], known: Bools) -> None:

@@ -6,6 +6,10 @@ A pair is a training set and a domain outside it. For a pair, a domain has one o
 - ID corrupted: it is a domain of the training set with a common corruption, such as `photo/fog-3`;
 - OOD: it is the domain outside the training set that belongs to the pair (the target);
 - held-out OOD: it is any other OOD domain of the same task.
+
+The column `task` names the task of a row; without this column, the domain group is the task. The
+column `shift` names the type of shift; without this column, the types of the domains in Table S1 of
+the paper determine it.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.studies.analysis.correlation_matrix import round_means
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.shift_types import shift_type
 
 DOMAIN_ROLES = ("ID", "ID corrupted", "OOD", "held-out OOD")
 # Metric 1 − accuracy, which every table has because it is computed from the accuracy.
@@ -200,7 +205,7 @@ def _pairs_of_training_set(
 ) -> Iterator[IdOodPair]:
     tested = table.tested_on[training_values.rows]
     targets = [int(j) for j in np.unique(tested) if training_values.ood[j]]
-    tasks = {j: _common_label(table, "task", training_values.rows[tested == j]) for j in targets}
+    tasks = {j: _task_label(table, training_values.rows[tested == j]) for j in targets}
     id_means = training_values.mean(training_values.in_training)
     corrupted_means = training_values.mean(training_values.corrupted)
     for target in targets:
@@ -216,17 +221,33 @@ def _pairs_of_training_set(
             training=table.training(int(table.trained_on[training_values.rows[0]])),
             target=table.domains[target],
             task=tasks[target],
-            shift=_common_label(table, "shift", training_values.rows[tested == target]),
+            shift=_shift_label(table, training_values.rows[tested == target], tasks[target]),
             models=training_values.models,
             values=dict(zip(DOMAIN_ROLES, by_role, strict=True)),
             n_id_domains=int(training_values.in_training[np.unique(tested)].sum()),
         )
 
 
+def _task_label(table: EvaluationTable, rows: Ints) -> str:
+    """Return the task of a pair: its cell in the column `task`, or else its domain group."""
+    if "task" in table.columns:
+        return _common_label(table, "task", rows)
+    cells = table.columns.get("group")
+    groups = {cells[row] for row in rows} - {""} if cells is not None else set()
+    return groups.pop() if len(groups) == 1 else UNNAMED_LABEL
+
+
+def _shift_label(table: EvaluationTable, rows: Ints, task: str) -> str:
+    """Return the type of shift of a pair: its cell in the column `shift`, or else Table S1."""
+    if "shift" in table.columns:
+        return _common_label(table, "shift", rows)
+    training = table.trainings[table.trained_on[rows[0]]]
+    target = table.domains[table.tested_on[rows[0]]]
+    return shift_type(task, training, target) or UNNAMED_LABEL
+
+
 def _common_label(table: EvaluationTable, column: str, rows: Ints) -> str:
     """Return the task or shift of the rows of a pair; raise if they differ."""
-    if column not in table.columns:
-        return UNNAMED_LABEL
     labels = sorted({table.columns[column][row] for row in rows})
     if len(labels) > 1:
         training = table.training(int(table.trained_on[rows[0]]))

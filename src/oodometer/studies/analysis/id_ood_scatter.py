@@ -141,20 +141,25 @@ def accuracy_gap(id_accuracy: Floats, ood_accuracy: Floats) -> AccuracyGap:
     y = float(ood_accuracy.mean())
     gap = AccuracyGap(
         id=x,
-        id_se=_standard_error(id_accuracy),
+        id_se=standard_error(id_accuracy),
         ood=y,
-        ood_se=_standard_error(ood_accuracy),
+        ood_se=standard_error(ood_accuracy),
         value=None,
         value_se=None,
     )
     if x == 0:
         return gap
-    residual_se = _standard_error(ood_accuracy - y / x * id_accuracy)
+    residual_se = standard_error(ood_accuracy - y / x * id_accuracy)
     value_se = None if residual_se is None else residual_se / x
     return replace(gap, value=1.0 - y / x, value_se=value_se)
 
 
-def _standard_error(values: Floats) -> float | None:
+def standard_error(values: Floats) -> float | None:
+    """Return the standard error of a mean; None for fewer than two values.
+
+    >>> standard_error(np.array([0.0, 2.0])), standard_error(np.array([0.5]))
+    (1.0, None)
+    """
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +21,13 @@ from oodometer.studies.analysis import (
     run_analysis,
 )
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.factors import DEFAULT_ROTATION, Rotation, check_rotation
 from oodometer.studies.report import charts
+from oodometer.studies.report.best_hyperparameters import build_hyperparameter_section
 from oodometer.studies.report.correlations import build_correlation_section
+from oodometer.studies.report.difficulty import build_difficulty_section
 from oodometer.studies.report.factors import build_factor_section
+from oodometer.studies.report.id_ood_correlations import build_id_ood_correlation_section
 from oodometer.studies.report.patterns import build_pattern_section
 from oodometer.studies.report.regret import build_regret_section
 from oodometer.studies.report.scatter import build_scatter_section
@@ -34,19 +39,27 @@ from oodometer.studies.report.tables import (
     sort_statistic,
     study_tables,
 )
+from oodometer.studies.report.training_strategies import (
+    build_augmentation_section,
+    build_strategy_section,
+)
 
 # The statistics that have this text in their name are 0 for an uninformative measure.
 ZERO_CENTERED_STATISTIC = "tau"
-# Analyses that are shown as tables. Factor analysis is not among them, because it has its own
-# charts; averaged correlations are not, because they take too long on large tables (10 s for
-# 112,118 evaluations × 10 measures).
+# Analyses that are shown as tables. The other analyses have sections of their own.
 PAGE_ANALYSES = ("joint", "rank", "noise", "truth", "errors")
 # Maximum number of rows per table of an analysis. The command prints all rows.
 MAX_ANALYSIS_ROWS = 60
 ArgumentT = TypeVar("ArgumentT")
 
 
-def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, str]) -> str:
+def study_page(
+    table: EvaluationTable,
+    *,
+    title: str,
+    reproduce: Mapping[str, str],
+    rotation: Rotation = DEFAULT_ROTATION,
+) -> str:
     """Return the HTML page of a table of evaluations.
 
     If the table is too small for a section, the page has a sentence with the reason instead.
@@ -60,6 +73,8 @@ def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, st
     reproduce : mapping of str to str
         Names and values of all settings that are needed to reproduce the numbers, such as the
         command and the versions. The page lists them.
+    rotation : {"equamax", "varimax", "quartimax"}
+        Rotation of the factors.
 
     Returns
     -------
@@ -70,13 +85,21 @@ def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, st
     ------
     InputError
         If the table has no measure.
+    UnknownName
+        If the rotation is unknown.
     """
+    check_rotation(rotation)
     comparison = compare_measures(table)
     sections = {
         "drawn": _try_build(build_scatter_section, comparison),
         "related": _try_build(build_correlation_section, comparison),
-        "factored": _try_build(build_factor_section, comparison),
+        "averaged": _try_build(build_id_ood_correlation_section, comparison),
+        "factored": _try_build(partial(build_factor_section, rotation=rotation), comparison),
         "patterned": _try_build(build_pattern_section, table),
+        "difficulty": _try_build(build_difficulty_section, comparison),
+        "strategies": _try_build(build_strategy_section, table),
+        "augmentation": _try_build(build_augmentation_section, table),
+        "hyperparameters": _try_build(build_hyperparameter_section, table),
         "regrets": _try_build(build_regret_section, comparison),
     }
     label_free = label_free_measures(table.measures)

@@ -1,4 +1,4 @@
-"""Section of a study page on factor analysis, with a scree plot and loadings after varimax."""
+"""Section of a study page on factor analysis, with a scree plot and rotated loadings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import numpy as np
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
-from oodometer.metrics.basic import squash_nll
 from oodometer.report.charts import Figure
 from oodometer.report.charts import FigureTable as Numbers
 from oodometer.report.histograms import unique_labels
 from oodometer.studies.analysis import MeasureComparison
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.factors import (
+    DEFAULT_ROTATION,
     MIN_EIGENVALUE,
-    NLL_MEASURE,
     FactorAnalysis,
+    Rotation,
     factor_analysis,
+    factor_columns,
+    factor_metrics,
+    select_full_data_models,
 )
-from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_metrics
 from oodometer.studies.report import charts
 from oodometer.studies.report.tables import most_informative_measures
 
@@ -33,7 +36,6 @@ MIN_MODEL_SHARE = 0.8
 MAX_MEASURES = 16
 # Maximum number of eigenvalues in the scree plot.
 MAX_EIGENVALUES = 30
-ROTATION = "varimax"
 
 
 @dataclass(frozen=True)
@@ -44,45 +46,54 @@ class FactorSection:
     remark: str
 
 
-def build_factor_section(comparison: MeasureComparison) -> FactorSection:
-    """Run factor analysis on the error and the most informative measures, on ID and OOD domains."""
+def build_factor_section(
+    comparison: MeasureComparison, *, rotation: Rotation = DEFAULT_ROTATION
+) -> FactorSection:
+    """Run factor analysis on the metrics of Wenzel et al., or on the most informative measures."""
     n_measures = len(comparison.table.measures)
     if n_measures < MIN_MEASURES:
         raise NotApplicable(
             f"factor analysis needs at least {MIN_MEASURES} measures; the table has {n_measures}"
         )
-    values, names = factor_columns(comparison)
-    analysis = factor_analysis(values, names)
+    table, n_few_shot = select_full_data_models(comparison.table)
+    metrics = factor_metrics(table)
+    if len(metrics) > MAX_MEASURES:
+        metrics = tuple(most_informative_measures(comparison, MAX_MEASURES))
+    values, names = informative_columns(table, metrics)
+    analysis = factor_analysis(values, names, rotation=rotation)
     if analysis.n_rows < len(analysis.names):
         raise NotApplicable(
             f"{pluralize(analysis.n_rows, 'model')} with all values are fewer than the "
             f"{len(analysis.names)} columns"
         )
     incomplete = f" ({analysis.left_out} more lack a value)" if analysis.left_out else ""
-    selection = (
-        f" of the {MAX_MEASURES} most informative measures" if n_measures > MAX_MEASURES else ""
+    selection = ""
+    if len(metrics) < n_measures:
+        selection = f": the error and {', '.join(metrics)}"
+        if len(metrics) == MAX_MEASURES:
+            selection = f" of the {MAX_MEASURES} most informative measures"
+    few_shot = (
+        f" {pluralize(n_few_shot, 'model')} trained on a few rows per class are left out."
+        if n_few_shot
+        else ""
     )
     remark = (
         f"Computed from {pluralize(analysis.n_rows, 'model')}{incomplete} and "
-        f"{len(analysis.names)} columns{selection}."
+        f"{len(analysis.names)} columns{selection}.{few_shot}"
     )
     return FactorSection((_scree_figure(analysis), _loadings_figure(analysis)), remark)
 
 
-def factor_columns(comparison: MeasureComparison) -> tuple[Floats, list[str]]:
-    """Return the error and the measures of all models per domain role, and the column names.
+def informative_columns(table: EvaluationTable, metrics: Sequence[str]) -> tuple[Floats, list[str]]:
+    """Return the error and the metrics of all models per domain role, and the column names.
 
     Columns that are constant or have too few values are left out.
     """
-    metrics = select_metrics(comparison.table, most_informative_measures(comparison, MAX_MEASURES))
-    if NLL_MEASURE in metrics:
-        metrics[NLL_MEASURE] = squash_nll(metrics[NLL_MEASURE])
-    roles = model_means_by_role(comparison.table, metrics)
-    values = np.concatenate(list(roles.values()), axis=1)
-    names = unique_labels([f"{role} {name}" for role in roles for name in metrics])
+    values, column_names = factor_columns(table, metrics)
+    names = unique_labels(column_names)
     known = ~np.isnan(values)
     frequent = known.mean(axis=0) >= MIN_MODEL_SHARE
-    complete = known[:, frequent].all(axis=1)
+    complete = np.asarray(known[:, frequent].all(axis=1))
     low = np.min(values, axis=0, where=known & complete[:, None], initial=np.inf)
     high = np.max(values, axis=0, where=known & complete[:, None], initial=-np.inf)
     kept = frequent & (high > low)
@@ -116,11 +127,11 @@ def _scree_figure(analysis: FactorAnalysis) -> Figure:
 
 
 def _loadings_figure(analysis: FactorAnalysis) -> Figure:
-    rotated = analysis.rotations[ROTATION]
+    rotated = analysis.rotated_loadings
     order = _order_by_factor(rotated)
     heads = [str(j) for j in range(1, rotated.shape[1] + 1)]
     names = [analysis.names[j] for j in order]
-    shares = analysis.explained_variance_ratio(ROTATION)
+    shares = analysis.explained_variance_ratio(analysis.rotation)
     rows = [
         (
             name,
@@ -134,7 +145,7 @@ def _loadings_figure(analysis: FactorAnalysis) -> Figure:
     )
     return Figure(
         key="loadings",
-        title="Loadings after varimax",
+        title=f"Loadings after {analysis.rotation}",
         caption="Each cell is the correlation of a column with a factor; positive correlations are "
         "vermilion, negative ones blue. Columns with large loadings on the same factor carry "
         "similar information about a model.",
