@@ -14,12 +14,21 @@ from sklearn.decomposition import PCA
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
 from oodometer.core.array_types import Floats
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.metrics.basic import squash_nll
 from oodometer.studies.analysis.factors import (
     factor_analysis,
     orthomax,
     table_factor_analysis,
+)
+from tests.support.fine_tuning_rows import (
+    ATTACKS,
+    METRICS,
+    Row,
+    fine_tuning_rows,
+    is_id,
+    is_ood,
+    to_table,
 )
 from tests.support.id_ood_rows import role_value, rows_of, table_of
 
@@ -256,3 +265,71 @@ def test_squashed_nll_is_monotone_and_at_most_ten(nll: float) -> None:
     low, high = squash_nll(np.array([nll, nll + 0.1]))
     assert 0 <= low <= high <= 10
     assert low == pytest.approx(10 * (1 - math.exp(-nll / 10)), abs=1e-9)
+
+
+def naive_columns(rows: list[Row]) -> tuple[list[str], list[list[float]]]:
+    """Return the sixteen columns of App. B for the networks trained on full datasets, by loops."""
+    full = [row for row in rows if row["recipe.few_shot"] is None]
+    columns: dict[str, list[float]] = {}
+    for model in sorted({row["model"] for row in full}):
+        own = [row for row in full if row["model"] == model]
+        parts = {
+            "ID": [row for row in own if is_id(row)],
+            "ID corrupted": [row for row in own if "/" in row["tested_on"]],
+            "OOD": [row for row in own if is_ood(row)],
+        }
+        for role, name in itertools.product(parts, ("error", *METRICS)):
+            if role == "ID corrupted" and name in ATTACKS:
+                continue
+            values = [1 - row["accuracy"] if name == "error" else row[name] for row in parts[role]]
+            if name == "nll":
+                values = [10 * (1 - math.exp(-value / 10)) for value in values]
+            columns.setdefault(f"{role} {name}", []).append(sum(values) / len(values))
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def test_sixteen_metrics_match_loops() -> None:
+    rows = fine_tuning_rows(3)
+    names, naive = naive_columns(rows)
+    assert len(names) == 16
+    found = table_factor_analysis(to_table(rows))
+    few_shot = {row["model"] for row in rows if row["recipe.few_shot"] is not None}
+    assert (found.names, found.n_rows, found.left_out) == (tuple(names), len(naive), 0)
+    assert found.few_shot_models == len(few_shot)
+    expected = factor_analysis(np.array(naive), names)
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-9)
+    np.testing.assert_allclose(found.rotated_loadings, expected.rotations["equamax"], atol=1e-6)
+    assert (found.eigenvalues[: found.loadings.shape[1]] >= 1 - 1e-9).all()
+    everything = table_factor_analysis(to_table(rows), full_data_only=False)
+    assert everything.n_rows == len(naive) + len(few_shot)
+
+
+def test_attacks_on_corrupted_data_are_not_analyzed() -> None:
+    rows = fine_tuning_rows(3)
+    filled = [{**row, ATTACKS[1]: row["ece"] if "/" in row["tested_on"] else row[ATTACKS[1]]}
+              for row in rows]  # fmt: skip
+    assert (
+        table_factor_analysis(to_table(filled)).names == table_factor_analysis(to_table(rows)).names
+    )
+
+
+def test_mean_over_attack_sizes_takes_the_place_of_the_sizes() -> None:
+    rows = [
+        {key: value for key, value in row.items() if key not in ATTACKS}
+        | {"adversarial_error": row[ATTACKS[1]], "doc": row["accuracy"]}
+        for row in fine_tuning_rows()
+    ]
+    names = table_factor_analysis(to_table(rows)).names
+    assert len(names) == 14
+    assert "OOD adversarial_error" in names
+    assert not [name for name in names if "doc" in name]
+
+
+def test_rotation_is_chosen_by_name() -> None:
+    table = to_table(fine_tuning_rows())
+    assert table_factor_analysis(table).rotation == "equamax"
+    varimax = table_factor_analysis(table, rotation="varimax")
+    assert varimax.rotated_loadings is varimax.rotations["varimax"]
+    assert varimax.to_dict()["rotation"] == "varimax"
+    with pytest.raises(UnknownName, match="Did you mean 'quartimax'"):
+        table_factor_analysis(table, rotation="quatrimax")  # type: ignore[arg-type]

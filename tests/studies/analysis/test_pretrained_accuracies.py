@@ -63,6 +63,13 @@ def test_unknown_architectures_and_bad_accuracies_raise() -> None:
         average_correlations(to_table(rows))
 
 
+def test_networks_of_timm_are_found_by_their_name_in_timm() -> None:
+    rows = fine_tuning_rows(groups=["fmow"])
+    table = to_table([{**row, "architecture": f"timm:{row['architecture']}"} for row in rows])
+    added = add_pretrained_accuracies(table, PRETRAINED)
+    assert set(added.columns["pretrained.imagenet"]) == {"0.805", "0.845"}
+
+
 def test_architecture_without_accuracy_is_left_out() -> None:
     table = to_table(fine_tuning_rows(groups=["fmow"]))
     added = add_pretrained_accuracies(table, {"model": ["resnet50d"], "imagenet": [0.8]})

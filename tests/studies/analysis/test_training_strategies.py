@@ -114,6 +114,15 @@ def test_datasets_without_one_strategy_are_counted() -> None:
     assert (gaps["full", "OOD"].datasets, gaps["full", "OOD"].left_out) == (4, 2)
 
 
+def test_other_augmentations_are_compared_too() -> None:
+    rows = [
+        {**row, "recipe.augment": {"augmix": "flip-crop"}.get(row["recipe.augment"], "none")}
+        for row in fine_tuning_rows(groups=["fmow"])
+    ]
+    effects = augmentation_effects(to_table(rows))
+    assert [effect.augmentation for effect in effects[:2]] == ["none", "flip-crop"]
+
+
 def test_missing_settings_are_not_applicable() -> None:
     rows = fine_tuning_rows(groups=["pacs"])
     whole = [row for row in rows if row["recipe.part"] == "whole"]

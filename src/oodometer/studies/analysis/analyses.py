@@ -35,8 +35,8 @@ from oodometer.studies.analysis.measure_noise import signal_to_noise
 from oodometer.studies.analysis.rank_correlation import correlate_with_error
 from oodometer.studies.analysis.text_tables import MISSING_CELL, TextTable, format_cell
 from oodometer.studies.analysis.training_strategies import (
-    AUGMENTATIONS,
     augmentation_effects,
+    sort_augmentations,
     training_strategy_gaps,
 )
 
@@ -398,7 +398,7 @@ def _augmentation(table: EvaluationTable) -> AnalysisResult:
         for mean in effects
     }
     counts = {(mean.task, mean.size, mean.role): str(mean.datasets) for mean in effects}
-    used = [name for name in AUGMENTATIONS if any(key[3] == name for key in cells)]
+    used = sort_augmentations(mean.augmentation for mean in effects)
     rows = [
         (*key, *(cells.get((*key, name), MISSING_CELL) for name in used), count)
         for key, count in counts.items()

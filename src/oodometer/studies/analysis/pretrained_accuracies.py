@@ -13,6 +13,7 @@ import numpy as np
 
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
+from oodometer.models.timm import TIMM_PREFIX
 from oodometer.studies.analysis.evaluation_table import PRETRAINED_PREFIX, EvaluationTable
 from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
@@ -26,8 +27,9 @@ def add_pretrained_accuracies(table: EvaluationTable, data: Any) -> EvaluationTa
         Evaluations of models on domains.
     data : path, frame or mapping
         Table with one row per pretrained network. The column `model` names the architectures as
-        `table` does. Every other numeric column holds accuracies on one test set, for example
-        ImageNet, -A, -R, -Real, -Sketch and -V2, in percent or as fractions.
+        `table` does; ``resnet50d`` is also the architecture ``timm:resnet50d``. Every other numeric
+        column holds accuracies on one test set, for example ImageNet, -A, -R, -Real, -Sketch and
+        -V2, in percent or as fractions.
 
     Returns
     -------
@@ -50,6 +52,7 @@ def add_pretrained_accuracies(table: EvaluationTable, data: Any) -> EvaluationTa
     """
     accuracies = AccuracyMatrix.read(data)
     rows = {name: row for row, name in enumerate(accuracies.models)}
+    rows |= {f"{TIMM_PREFIX}{name}": row for name, row in rows.items()}
     if not set(table.architectures) & set(rows):
         raise InputError(
             "The table of pretrained networks has none of the architectures "

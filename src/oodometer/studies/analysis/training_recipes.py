@@ -34,16 +34,19 @@ def recipe_cells(table: EvaluationTable, key: str) -> tuple[str, ...]:
     return tuple(by_model.get(model, "") for model in range(len(table.models)))
 
 
-def require_recipe_values(table: EvaluationTable, key: str, values: Sequence[str]) -> None:
-    """Raise unless the column `recipe.<key>` has at least two of the `values`."""
+def require_recipe_values(table: EvaluationTable, key: str, examples: Sequence[str]) -> None:
+    """Raise unless the column `recipe.<key>` has at least two values, such as the `examples`."""
     column = f"{RECIPE_PREFIX}{key}"
     if column not in table.columns:
-        raise NotApplicable(f"the table has no column {column!r}, such as {' or '.join(values)}")
-    present = sorted(set(table.columns[column]) & set(values))
+        raise NotApplicable(
+            f"the table has no column {column!r}, with values such as {' and '.join(examples)}"
+        )
+    present = sorted(set(table.columns[column]) - {""})
     if len(present) < 2:
         found = f"only {present[0]!r}" if present else "none"
         raise NotApplicable(
-            f"{column} must have at least two of the values {', '.join(values)}; it has {found}"
+            f"{column} must have at least two values, such as {' and '.join(examples)}; it has "
+            f"{found}"
         )
 
 

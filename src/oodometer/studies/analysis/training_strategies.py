@@ -9,7 +9,7 @@ means of different strategies are over the same datasets. Standard errors are ov
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,7 +34,8 @@ PART_KEY = "part"
 WHOLE_PART = "whole"
 HEAD_PART = "head"
 AUGMENT_KEY = "augment"
-AUGMENTATIONS = ("none", "randaugment", "augmix")
+# Augmentations of the paper, which come first; other augmentations follow in alphabetical order.
+PAPER_AUGMENTATIONS = ("none", "randaugment", "augmix")
 
 
 @dataclass(frozen=True)
@@ -166,9 +167,9 @@ def augmentation_effects(table: EvaluationTable) -> tuple[AugmentationAccuracy, 
     Parameters
     ----------
     table : EvaluationTable
-        Evaluations of models on domains. The column `recipe.augment` is ``none``, ``randaugment``
-        or ``augmix``. The optional column `recipe.few_shot` is the number of training rows per
-        class, or empty.
+        Evaluations of models on domains. The column `recipe.augment` names the augmentation, such
+        as ``none``, ``randaugment`` or ``augmix``. The optional column `recipe.few_shot` is the
+        number of training rows per class, or empty.
 
     Returns
     -------
@@ -188,11 +189,10 @@ def augmentation_effects(table: EvaluationTable) -> tuple[AugmentationAccuracy, 
     >>> [(mean.role, mean.augmentation, mean.accuracy) for mean in augmentation_effects(table)]
     [('ID', 'none', 0.8), ('ID', 'augmix', 0.6), ('OOD', 'none', 0.5), ('OOD', 'augmix', 0.6)]
     """
-    require_recipe_values(table, AUGMENT_KEY, AUGMENTATIONS)
+    require_recipe_values(table, AUGMENT_KEY, PAPER_AUGMENTATIONS)
     means = []
     for key, datasets in _strategy_cells(table, AUGMENT_KEY).items():
-        present = {name for accuracies in datasets.values() for name in accuracies}
-        names = [name for name in AUGMENTATIONS if name in present]
+        names = sort_augmentations(name for means in datasets.values() for name in means if name)
         if len(names) < 2:
             continue
         for _, accuracies, left_out in _shared_accuracies({key: datasets}, names):
@@ -205,6 +205,16 @@ def augmentation_effects(table: EvaluationTable) -> tuple[AugmentationAccuracy, 
     if not means:
         raise NotApplicable("no training set has models with two augmentations")
     return tuple(means)
+
+
+def sort_augmentations(names: Iterable[str]) -> list[str]:
+    """Return the distinct augmentations, those of the paper first.
+
+    >>> sort_augmentations(["flip-crop", "augmix", "none", "augmix"])
+    ['none', 'augmix', 'flip-crop']
+    """
+    order = {name: j for j, name in enumerate(PAPER_AUGMENTATIONS)}
+    return sorted(set(names), key=lambda name: (order.get(name, len(order)), name))
 
 
 # Task, size of the training sets and role.
