@@ -36,8 +36,8 @@ from oodometer.studies.analysis.id_ood_scatter import (
     task_difficulties,
 )
 from oodometer.studies.domains.corrupted_groups import get_group
-from oodometer.transforms.corruptions import SeverityScale
 from oodometer.studies.training.spec import PoolSpec
+from oodometer.transforms.corruptions import SeverityScale
 
 POOLS = Path(__file__).parent.parent / "pools"
 METRICS = ("nll", "ece", "demographic_disparity", "adversarial_error")
