@@ -199,7 +199,7 @@ def _method_rows() -> dict[str, list[str]]:
 
 def test_methods_page_has_the_facts_of_estimators_and_metrics() -> None:
     described = _method_rows()
-    members: tuple[Any, ...] = (*estimators.MEMBERS, *metrics.MEMBERS)
+    members: tuple[Any, ...] = (*estimators.MEMBERS, *estimators.ON_REQUEST, *metrics.MEMBERS)
     for member in members:
         expected = [member.assumes, ", ".join(member.needs), member.paper]
         assert described[member.name][2:] == expected, member.name
@@ -222,6 +222,7 @@ def test_methods_named_by_the_decision_page_exist() -> None:
     known = {
         m.name for family in (estimators, measures, metrics, transforms) for m in family.MEMBERS
     }
+    known |= {member.name for member in estimators.ON_REQUEST}
     known |= {diagnostic.__name__ for diagnostic in DIAGNOSTICS}
     names = set(re.findall(r"`([^`]+)`", text("which.md")))
     names = {name for name in names if not name.startswith(("oodometer ", "--"))}

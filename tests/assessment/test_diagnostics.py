@@ -33,7 +33,8 @@ def test_diagnostics_are_ok_without_shift() -> None:
         source = toy_predictions(2000, seed=seed)
         target = toy_predictions(1500, seed=seed + 100)
         result = oodometer.estimate(source, target)
-        assert len(result.diagnostics) == len(DIAGNOSTICS) - 1  # there are no other models
+        # There are no other models and no target labels.
+        assert len(result.diagnostics) == len(DIAGNOSTICS) - 3
         not_ok += [d.name for d in result.diagnostics if d.status != "ok"]
     assert len(not_ok) <= 1, not_ok
 
@@ -150,3 +151,44 @@ def test_diagnostics_have_advice_unless_they_are_ok() -> None:
         assert diagnostic.advice_text == (
             "nothing" if diagnostic.status == "ok" else diagnostic.advice
         )
+
+
+# Falsely identified predictions of ATC ------------------------------------------------------------
+
+
+def with_all_labels(source: Predictions, target: Predictions) -> dict[str, Diagnostic]:
+    assert target.labels is not None
+    rows = np.arange(target.n)
+    result = oodometer.estimate(
+        source, target, target_labels=(rows, target.labels), replicates=20, temperature=None
+    )
+    return {diagnostic.name: diagnostic for diagnostic in result.diagnostics}
+
+
+def test_falsely_identified_shares_differ_by_the_error_of_atc() -> None:
+    source, target = toy_predictions(2000), toy_predictions(1500, sharpness=1.0, seed=1)
+    found = with_all_labels(source, target)
+    assert target.labels is not None
+    atc = oodometer.estimate(source, target, methods="atc-mc", temperature=None)["atc-mc"]
+    gap = found["falsely_correct"].value - found["falsely_incorrect"].value
+    assert gap == pytest.approx(atc.value - target.correct.mean(), abs=1e-9)
+
+
+def test_unbiased_atc_has_no_warning() -> None:
+    found = with_all_labels(toy_predictions(2000), toy_predictions(1500, seed=1))
+    assert found["falsely_correct"].status == found["falsely_incorrect"].status == "ok"
+
+
+@pytest.mark.parametrize("too_high", [True, False])
+def test_biased_atc_is_a_warning_on_the_larger_share(too_high: bool) -> None:
+    source, target = toy_predictions(2000), toy_predictions(1500, seed=1)
+    assert target.labels is not None
+    labels = (target.labels + 1) % 4 if too_high else target.classes
+    found = with_all_labels(source, Predictions.from_logits(target.scores, labels=labels))
+    statuses = (found["falsely_correct"].status, found["falsely_incorrect"].status)
+    assert statuses == (("warning", "ok") if too_high else ("ok", "warning"))
+
+
+def test_without_target_labels_nothing_is_falsely_identified() -> None:
+    result = oodometer.estimate(toy_predictions(300), toy_predictions(200, seed=1), replicates=20)
+    assert not {"falsely_correct", "falsely_incorrect"} & {d.name for d in result.diagnostics}

@@ -414,3 +414,20 @@ def test_extreme_inputs_give_valid_numbers_or_reasons(name: str) -> None:
     assert additional.verdict is None or 0 <= additional.verdict.p_value <= 1
     n_results = sum(part is not None for part in (additional.bound, additional.verdict))
     assert n_results + len(additional.reasons) == 1 + (source.k < 1000)
+
+
+# Source as target -------------------------------------------------------------------------------
+
+
+def test_source_as_target_has_the_bound_of_atc_in_a_note() -> None:
+    source = toy_predictions(1000)
+    result = oodometer.estimate(source, source, replicates=20)
+    assert any("within 9.4 points" in note and "Proposition 2" in note for note in result.notes)
+    assert "Source and target are the same rows" in str(result)
+    only = oodometer.estimate(source, source, methods="doc", replicates=20)
+    assert only.notes == ()
+
+
+def test_other_target_has_no_note_about_the_source() -> None:
+    source = toy_predictions(300)
+    assert oodometer.estimate(source, toy_predictions(300, seed=1), replicates=20).notes == ()

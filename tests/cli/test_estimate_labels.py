@@ -122,3 +122,29 @@ def test_metrics_are_selected_by_name(folder: Path) -> None:
     assert names == {"f1", "average_precision", "auroc"}
     message = "No expected metric is called 'f2'. Did you mean 'f1'?"
     assert_one_line_error(run(folder, *words, "f2"), message)
+
+
+def test_labels_show_the_falsely_identified_predictions(folder: Path) -> None:
+    target = toy_predictions(3000, seed=1)
+    assert target.labels is not None
+    labels = [int(label) if row < 500 else None for row, label in enumerate(target.labels)]
+    pq.write_table(table(target, labels), folder / "some.parquet")
+    whole = run_json(folder, *ESTIMATE, "some.parquet")
+    values = {row["name"]: row["value"] for row in whole["diagnostics"]}
+    assert 0 < values["falsely_correct"] < 0.1
+    assert 0 < values["falsely_incorrect"] < 0.1
+    streamed = run_json(folder, *ESTIMATE, "some.parquet", "--stream")
+    again = {row["name"]: row["value"] for row in streamed["diagnostics"]}
+    for name in ("falsely_correct", "falsely_incorrect"):
+        assert again[name] == pytest.approx(values[name])
+
+
+@pytest.mark.parametrize("words", [(), ("--stream",)], ids=["memory", "stream"])
+def test_source_as_target_shows_the_bound_of_atc(folder: Path, words: tuple[str, ...]) -> None:
+    shown = run(folder, *ESTIMATE, "source.parquet", *words, "--html", "same.html")
+    assert shown.returncode == 0, shown.stderr
+    text = " ".join(shown.stdout.split())
+    assert "is within 12.1 points of the accuracy with a probability of at least 95 %" in text
+    page = (folder / "same.html").read_text()
+    assert "Source and target are the same rows" in page
+    assert "is within 12.1 points of the accuracy" in page

@@ -79,6 +79,8 @@ ARGUMENTS = {
     "study table": "points.toml",
     "study compare": "evaluations.csv",
     "toy spurious": "--n 200",
+    "toy covariate-or-label": "--n 200",
+    "toy skews": "--max-rows 30 --epochs 5 --repeats 2",
     "toy hypersphere": "--models 3 --distances 2 --centres 1 --steps 5",
 }
 

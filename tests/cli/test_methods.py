@@ -12,7 +12,7 @@ from oodometer.measures import EntropySource
 from tests.support.command_line import assert_one_line_error, run, run_json
 
 FAMILIES: dict[str, tuple[Any, ...]] = {
-    "estimator": estimators.available(),
+    "estimator": (*estimators.available(), *estimators.ON_REQUEST),
     "measure": measures.available(),
     "metric": metrics.available(),
 }
@@ -49,7 +49,9 @@ def test_family_option_selects_one_table(
     monkeypatch.setenv("COLUMNS", "500")
     shown = run(tmp_path, "methods", "--family", f"{family}s").stdout
     first_words = [line.split()[0] for line in shown.splitlines() if line.strip()]
-    assert first_words[2:] == [member.name for member in FAMILIES[family]]
+    names = [member.name for member in FAMILIES[family]]
+    assert first_words[2 : 2 + len(names)] == names
+    assert ("named with --method: bbse-features" in shown) == (family == "estimator")
     assert first_words[1] == family
     assert ("description" in shown.splitlines()[1]) == (family == "metric")
     rows = run_json(tmp_path, "methods", "--family", f"{family}s")

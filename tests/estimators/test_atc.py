@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.estimators import ATC
+from oodometer.estimators import ATC, FalselyIdentified, atc_source_bound, falsely_identified
 from oodometer.estimators.atc import threshold_value
 from oodometer.testing import toy_predictions
 
@@ -140,3 +140,68 @@ def test_estimate_is_exact_with_more_scores_than_edges() -> None:
     cut = threshold_value(source.confidence, int((~source.correct).sum()))
     expected = float((target.confidence >= cut).mean())
     assert MC.estimate(source, target).value == pytest.approx(expected, abs=1e-12)
+
+
+# Bound on the source distribution (Proposition 2) ------------------------------------------------
+
+
+def test_source_bound_matches_the_formula() -> None:
+    """2 · sqrt(log(80) / 2000) = 0.093617, and four times as many rows halve it."""
+    assert atc_source_bound(1000) == pytest.approx(0.093617, abs=1e-6)
+    assert atc_source_bound(4000) == pytest.approx(atc_source_bound(1000) / 2)
+    assert atc_source_bound(1000, delta=0.5) == pytest.approx(2 * math.sqrt(math.log(8) / 2000))
+
+
+@pytest.mark.parametrize(("n", "delta"), [(0, 0.05), (10, 0.0), (10, 1.0)])
+def test_source_bound_rejects_invalid_arguments(n: int, delta: float) -> None:
+    with pytest.raises(InputError, match="must be"):
+        atc_source_bound(n, delta)
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.5])
+def test_source_bound_holds_at_its_level(delta: float) -> None:
+    """The score is uniform, and a row with score s is correct with probability s².
+
+    A share t of all rows has a score below t, and 2/3 of all rows are wrong, so the error of a
+    threshold t is abs(t − 2/3).
+    """
+    n, rng = 200, np.random.default_rng(3)
+    errors = []
+    for _ in range(2000):
+        scores = rng.random(n)
+        wrong = rng.random(n) >= scores**2
+        errors.append(abs(threshold_value(scores, int(wrong.sum())) - 2 / 3))
+    covered = np.mean(np.array(errors) <= atc_source_bound(n, delta))
+    assert covered >= 1 - delta
+    # The sample varies enough to exceed a bound that is a third as large.
+    assert np.mean(np.array(errors) <= atc_source_bound(n, delta) / 3) < covered
+
+
+# Falsely identified predictions (App. C, D.1) -----------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.2, 1.0, 2.5]))
+def test_difference_of_falsely_identified_shares_is_the_error(seed: int, sharpness: float) -> None:
+    source = toy_predictions(80, seed=seed)
+    target = toy_predictions(70, sharpness=sharpness, seed=seed + 1)
+    for member in (MC, NE):
+        shares = member.falsely_identified(source, target)
+        error = member.estimate(source, target.without_labels()).value - target.correct.mean()
+        assert shares.bias == pytest.approx(error, abs=1e-12)
+        assert (shares.correct == pytest.approx(shares.incorrect)) == (abs(error) < 1e-12)
+
+
+def test_falsely_identified_shares_are_equal_on_the_source_without_ties() -> None:
+    source = toy_predictions(500)
+    shares = MC.falsely_identified(source, source)
+    assert shares.correct == shares.incorrect > 0
+
+
+def test_falsely_identified_by_hand() -> None:
+    scores = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    correct = np.array([True, False, False, True, True])
+    assert falsely_identified(scores, correct, 0.7) == FalselyIdentified(0.4, 0.4)
+    assert falsely_identified(scores, correct, -math.inf) == FalselyIdentified(0.4, 0.0)
+    with pytest.raises(InputError, match="no labelled rows"):
+        falsely_identified(scores[:0], correct[:0], 0.5)

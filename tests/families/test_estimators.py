@@ -17,7 +17,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, StreamingEstimator
 from oodometer.core.results import Estimate
 from oodometer.core.stats import Line
-from oodometer.estimators import LinearCorrection, Mandoline, available, get
+from oodometer.estimators import ON_REQUEST, LinearCorrection, Mandoline, available, get
 from oodometer.testing import ESTIMATOR_RULES, toy_pair
 from tests.support.cases import assert_conformance
 
@@ -28,7 +28,7 @@ VARIANTS: tuple[Estimator, ...] = (
 
 
 def test_every_estimator_keeps_the_rules() -> None:
-    assert_conformance(ESTIMATOR_RULES, [*available(), *VARIANTS], range(3))
+    assert_conformance(ESTIMATOR_RULES, [*available(), *ON_REQUEST, *VARIANTS], range(3))
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,14 @@ def test_batches_of_any_size_merge_to_the_whole(
 
 
 def test_names_are_unique_and_case_insensitive() -> None:
-    names = [member.name for member in available()]
+    names = [member.name for member in (*available(), *ON_REQUEST)]
     assert len(set(names)) == len(names)
     assert get("ATC-MC").name == "atc-mc"
+
+
+def test_estimators_on_request_are_found_by_name_only() -> None:
+    assert not {member.name for member in ON_REQUEST} & {member.name for member in available()}
+    assert [get(member.name) for member in ON_REQUEST] == list(ON_REQUEST)
 
 
 def test_unknown_name_suggests_the_closest() -> None:

@@ -14,13 +14,19 @@ from oodometer.assessment.bootstrap import EstimatorRun, make_runs, run_all
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
+    LabelledConfidences,
     diagnose,
     estimate_range,
     worst_status,
 )
 from oodometer.assessment.partial_sums import PartialResult, segment_values
-from oodometer.assessment.ppi import PPI_METHOD, FewLabelsEstimate, ppi_from_labels
-from oodometer.assessment.result import Assessment, Headline, Segment
+from oodometer.assessment.ppi import (
+    PPI_METHOD,
+    FewLabelsEstimate,
+    labelled_rows,
+    ppi_from_labels,
+)
+from oodometer.assessment.result import Assessment, Headline, Segment, format_percent
 from oodometer.core import validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import Temperature, fit_temperature
@@ -29,6 +35,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.results import Estimate
 from oodometer.core.stats import wilson_interval
+from oodometer.estimators.atc import atc_source_bound
 from oodometer.parallel.runners import limit_to_one_thread
 
 HistoryInput = History | Sequence[Predictions] | None
@@ -133,6 +140,7 @@ def estimate(
         label_estimate=(
             None if target_labels is None else ppi_from_labels(source, target, target_labels, seed)
         ),
+        labelled=_labelled_confidences(target, target_labels),
         segment_by=segment_by,
         history=history,
         all_required=bool(methods),
@@ -147,6 +155,8 @@ def assess(
     *,
     calibration: Temperature | None,
     label_estimate: FewLabelsEstimate | None = None,
+    labelled: LabelledConfidences | None = None,
+    is_source: bool = False,
     segment_by: Array | None = None,
     history: HistoryInput = None,
     all_required: bool = False,
@@ -156,10 +166,12 @@ def assess(
 
     If the target is in memory, `target` has all rows, and `summary` contains only their number. If
     the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
-    the pass over all rows. `segment_by` has one value per row of `target`.
+    the pass over all rows. `labelled` are the target rows with labels, `is_source` is whether the
+    files of the target are those of the source, and `segment_by` has one value per row of `target`.
     """
     run = next(iter(runs.values()))
     source = run.source
+    is_source |= target.n == summary.n and _have_equal_scores(source, target)
     estimates, skipped = run_all(
         runs, target, totals=summary.totals, skipped=summary.skipped, progress=progress
     )
@@ -169,7 +181,7 @@ def assess(
             note = f"from a random sample of {target.n:,} of {summary.n:,} rows"
             estimates[name] = replace(estimates[name], notes=(*estimates[name].notes, note))
     diagnostics = diagnose(
-        DiagnosticContext(source, target, tuple(estimates.values()), calibration)
+        DiagnosticContext(source, target, tuple(estimates.values()), calibration, labelled)
     )
     segments: tuple[Segment, ...] = ()
     if segment_by is not None:
@@ -210,6 +222,38 @@ def assess(
         segments=segments,
         seed=run.seed,
         shift=shift,
+        notes=_source_notes(estimates, source.n) if is_source else (),
+    )
+
+
+def _labelled_confidences(target: Predictions, target_labels: Any) -> LabelledConfidences | None:
+    """Return the confidences of labelled target rows; None without labels or confidences."""
+    if target_labels is None:
+        return None
+    rows, correct = labelled_rows(target_labels, target)
+    try:
+        return LabelledConfidences(target.confidence[rows], correct) if len(rows) else None
+    except NotApplicable:  # the model returns classes only
+        return None
+
+
+def _have_equal_scores(source: Predictions, target: Predictions) -> bool:
+    """Return whether source and target have the same scores, row by row."""
+    if source.scores is None or target.scores is None:
+        return False
+    return source.score_type == target.score_type and np.array_equal(source.scores, target.scores)
+
+
+def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
+    """Return the note that gives the bound of ATC for a target that is the source itself."""
+    methods = [name for name in ("atc-mc", "atc-ne") if name in estimates]
+    if not methods:
+        return ()
+    return (
+        "Source and target are the same rows. For new rows of the source distribution, the estimate "
+        f"of {' and of '.join(methods)} is within {format_percent(atc_source_bound(n_source))} "
+        f"points of the accuracy with a probability of at least 95 % (Garg et al. 2022, "
+        f"Proposition 2, for {n_source:,} source rows).",
     )
 
 

@@ -14,12 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats
 from oodometer.core.calibration import Temperature
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.core.stats import ks_distance
+from oodometer.estimators.atc import FalselyIdentified, falsely_identified
 
 Status = Literal["ok", "warning", "critical"]
 # A status is shown by a shape and a word, not by a colour alone, for colour-blind readers.
@@ -37,6 +39,10 @@ STATUS_LIMITS = {
     "class_collapse": (0.6, 0.9),
     "estimator_spread": (0.1, 0.2),
 }
+# ATC is reported as biased if its error on the labelled target rows is at least this fraction and
+# this many standard errors.
+MIN_ATC_BIAS = 0.02
+MIN_ATC_BIAS_DEVIATIONS = 2.576
 
 
 @dataclass(frozen=True)
@@ -74,14 +80,26 @@ class Diagnostic:
         return fields_to_jsonable(self)
 
 
+@dataclass(frozen=True, eq=False)
+class LabelledConfidences:
+    """Confidence of each labelled target row, and whether the model is correct on it."""
+
+    confidence: Floats
+    correct: Bools
+
+
 @dataclass(frozen=True)
 class DiagnosticContext:
-    """Inputs of every diagnostic; `source` and `target` are scaled by the same temperature."""
+    """Inputs of every diagnostic; `source` and `target` are scaled by the same temperature.
+
+    `labelled` are the target rows with labels; None if there are none.
+    """
 
     source: Predictions
     target: Predictions
     estimates: Sequence[Estimate]
     temperature: Temperature | None
+    labelled: LabelledConfidences | None = None
 
 
 def _status(value: float, warning: float, critical: float) -> Status:
@@ -314,6 +332,50 @@ def confusion_condition(context: DiagnosticContext) -> Diagnostic:
     )
 
 
+def falsely_correct(context: DiagnosticContext) -> Diagnostic:
+    """Compute the share of labelled target rows that are wrong and above the ATC threshold."""
+    shares, is_biased = _falsely_identified(context)
+    return Diagnostic(
+        "falsely_correct",
+        shares.correct,
+        "warning" if is_biased and shares.bias > 0 else "ok",
+        "share of the labelled target rows that are wrong and have a confidence above the threshold "
+        "of atc-mc; the estimate of atc-mc is too high by the amount by which this share exceeds "
+        "falsely_incorrect",
+        "disregard atc-mc and its variants",
+    )
+
+
+def falsely_incorrect(context: DiagnosticContext) -> Diagnostic:
+    """Compute the share of labelled target rows that are correct and below the ATC threshold."""
+    shares, is_biased = _falsely_identified(context)
+    return Diagnostic(
+        "falsely_incorrect",
+        shares.incorrect,
+        "warning" if is_biased and shares.bias < 0 else "ok",
+        "share of the labelled target rows that are correct and have a confidence below the "
+        "threshold of atc-mc; the estimate of atc-mc is too low by the amount by which this share "
+        "exceeds falsely_correct",
+        "disregard atc-mc and its variants",
+    )
+
+
+def _falsely_identified(context: DiagnosticContext) -> tuple[FalselyIdentified, bool]:
+    """Return the shares among labelled target rows, and whether they differ significantly."""
+    if context.labelled is None:
+        raise NotApplicable("no target row has a label")
+    thresholds = [e.facts["threshold"] for e in context.estimates
+                  if e.method == "atc-mc" and "threshold" in e.facts]  # fmt: skip
+    if not thresholds:
+        raise NotApplicable("atc-mc has no threshold")
+    labelled = context.labelled
+    shares = falsely_identified(labelled.confidence, labelled.correct, thresholds[0])
+    variance = shares.correct + shares.incorrect - shares.bias**2
+    deviation = float(np.sqrt(variance / len(labelled.correct)))
+    smallest = max(MIN_ATC_BIAS, MIN_ATC_BIAS_DEVIATIONS * deviation)
+    return shares, abs(shares.bias) >= smallest
+
+
 DIAGNOSTICS: tuple[Callable[[DiagnosticContext], Diagnostic], ...] = (
     score_distance,
     outside_support,
@@ -328,6 +390,8 @@ DIAGNOSTICS: tuple[Callable[[DiagnosticContext], Diagnostic], ...] = (
     estimator_spread,
     temperature_fit,
     confusion_condition,
+    falsely_correct,
+    falsely_incorrect,
 )
 
 

@@ -28,6 +28,7 @@ from oodometer.assessment._estimate import (
     validate_inputs,
 )
 from oodometer.assessment.bootstrap import EstimatorRun, make_runs
+from oodometer.assessment.diagnostics import LabelledConfidences
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan
 from oodometer.assessment.ppi import (
     BinnedAccuracy,
@@ -232,6 +233,8 @@ def assess_streamed(
         summary,
         calibration=calibration,
         label_estimate=_estimate_from_labels(files, summary, plan.binned_accuracy, options.seed),
+        labelled=_labelled_confidences(files, summary),
+        is_source=os.path.abspath(source) == os.path.abspath(target),
         segment_by=None if options.segment_by is None else summary.sample.columns["by"],
         history=history,
         all_required=bool(options.methods),
@@ -239,8 +242,22 @@ def assess_streamed(
     n_labels = summary.n - summary.n_unlabelled if files.schema.label_column is not None else 0
     notes = tuple(_sampling_notes(assessment, loaded, summary, sample.n, n_labels))
     return StreamedAssessment(
-        replace(assessment, notes=notes), loaded.predictions, sample, n_labels
+        replace(assessment, notes=(*assessment.notes, *notes)),
+        loaded.predictions,
+        sample,
+        n_labels,
     )
+
+
+def _labelled_confidences(
+    files: StreamedTarget, summary: PartialResult
+) -> LabelledConfidences | None:
+    """Return the sampled target rows with labels; None if no row or every row has a label."""
+    labelled = summary.labelled_sample
+    if labelled is None or not len(labelled) or not summary.n_unlabelled:
+        return None
+    correct = labelled.columns["classes"] == files.encode_labels(labelled.columns["labels"])
+    return LabelledConfidences(labelled.columns["confidence"], correct)
 
 
 def _estimate_from_labels(

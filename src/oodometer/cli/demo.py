@@ -10,6 +10,7 @@ import typer
 from oodometer.cli._html_report import check_report_path, write_report_page
 from oodometer.cli._options import AsJson, HtmlPath, Quiet, Seed
 from oodometer.cli._runtime import console, print_json, print_note, progress_bar
+from oodometer.core.jsonable import to_jsonable
 from oodometer.report import terminal
 
 
@@ -42,6 +43,7 @@ def demo(
                     "name": row.name,
                     "truth": row.truth,
                     "estimates": [estimate.to_dict() for estimate in row.estimates.values()],
+                    "falsely_identified": to_jsonable(row.falsely_identified),
                 }
                 for row in rows
             ]

@@ -39,7 +39,7 @@ def methods(
     if family is not None and family.removesuffix("s") not in FAMILY_TITLES:
         raise UnknownName("family", family, FAMILY_TITLES)
     families: dict[str, tuple[Any, ...]] = {
-        "estimator": estimators.available(),
+        "estimator": (*estimators.available(), *estimators.ON_REQUEST),
         "measure": measures.available(),
         "metric": metrics.available(),
     }
@@ -57,6 +57,9 @@ def methods(
         ]
         heads = (name, "needs", "description" if name == "metric" else "assumption", "paper")
         console().print(terminal.table(FAMILY_TITLES[name], heads, cells))
+        if name == "estimator":
+            requested = ", ".join(member.name for member in estimators.ON_REQUEST)
+            console().print(terminal.text_line(f"Run only if named with --method: {requested}."))
 
 
 def _describe_method(member: Any, family: str) -> dict[str, Any]:

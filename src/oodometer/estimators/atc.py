@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from oodometer.core.array_types import Bools, Floats, Ints
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
@@ -60,6 +60,108 @@ def threshold_value(scores: Floats, n_errors: int) -> float:
     if n_errors - n_below <= n_up_to - n_errors:
         return float(candidate)
     return float(np.min(ranked, where=ranked > candidate, initial=np.inf))
+
+
+def atc_source_bound(n: int, delta: float = 0.05) -> float:
+    """Return the bound on the error of ATC on the source distribution itself (Proposition 2).
+
+    With probability at least 1 − δ over the n source rows, the threshold t that is fitted to them
+    satisfies ``abs(E[1(score < t) − 1(wrong)]) ≤ 2 · sqrt(log(4/δ) / (2n))``, where the expectation
+    is over new rows of the source distribution. The bound holds for scores without ties, and for a
+    model and a temperature that do not depend on these rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of source rows.
+    delta : float
+        Probability that the bound does not hold.
+
+    Returns
+    -------
+    float
+        Largest difference between estimate and accuracy, as a fraction. Above 1 if n is so small
+        that nothing is guaranteed.
+
+    Raises
+    ------
+    InputError
+        If `n` is below 1, or `delta` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> round(atc_source_bound(10_000), 4)
+    0.0296
+    """
+    if n < 1:
+        raise out_of_range("n", n, low=1)
+    if not 0 < delta < 1:
+        raise out_of_range("delta", delta, above=0, below=1)
+    return 2 * math.sqrt(math.log(4 / delta) / (2 * n))
+
+
+@dataclass(frozen=True)
+class FalselyIdentified:
+    """Shares of rows on which ATC is wrong about the correctness of the model.
+
+    ATC regards rows with a score of at least the threshold as correct. The difference of the two
+    shares is the error of its estimate.
+
+    Parameters
+    ----------
+    correct : float
+        Share of rows that are wrong and have a score of at least the threshold.
+    incorrect : float
+        Share of rows that are correct and have a score below the threshold.
+
+    Examples
+    --------
+    >>> FalselyIdentified(correct=0.25, incorrect=0.125).bias
+    0.125
+    """
+
+    correct: float
+    incorrect: float
+
+    @property
+    def bias(self) -> float:
+        """Return the estimate minus the accuracy; it is 0 exactly if both shares are equal."""
+        return self.correct - self.incorrect
+
+
+def falsely_identified(scores: Floats, correct: Bools, threshold: float) -> FalselyIdentified:
+    """Return the shares of falsely identified correct and incorrect predictions (App. C, D.1).
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+        Score of each labelled row.
+    correct : array of bool of shape (n,)
+        Whether the model is correct on each row.
+    threshold : float
+        Threshold that was fitted to the source.
+
+    Returns
+    -------
+    FalselyIdentified
+        Both shares of the n rows.
+
+    Raises
+    ------
+    InputError
+        If there are no rows.
+
+    Examples
+    --------
+    >>> falsely_identified(np.array([0.9, 0.8, 0.4]), np.array([True, False, False]), 0.5)
+    FalselyIdentified(correct=0.3333333333333333, incorrect=0.0)
+    """
+    if not len(scores):
+        raise InputError("There are no labelled rows; expected at least one.")
+    above = scores >= threshold
+    return FalselyIdentified(
+        correct=float(np.mean(above & ~correct)), incorrect=float(np.mean(~above & correct))
+    )
 
 
 @dataclass(frozen=True)
@@ -184,6 +286,11 @@ class ATC(StreamingEstimator[Threshold, Ints]):
 
     def _score(self, rows: Predictions) -> Floats:
         return rows.confidence if self.score == "mc" or rows.k == 2 else rows.negative_entropy
+
+    def falsely_identified(self, source: Predictions, target: Predictions) -> FalselyIdentified:
+        """Return the shares of falsely identified predictions of a labelled target."""
+        learned = self.learn(source)
+        return falsely_identified(self._score(target), target.correct, learned.value)
 
     def learn(self, source: Predictions) -> Threshold:
         """Fit the threshold and count the source rows around it."""

@@ -142,14 +142,7 @@ class BBSE(StreamingEstimator[Ints, Ints]):
 
     def finish(self, learned: Ints, total: Ints) -> Estimate:
         """Return the mean recall, weighted by the estimated class frequencies."""
-        condition = _condition_number(learned)
-        rows = counts_by_class(learned)
-        shares = solve_class_shares(learned, total, _ridge_for(condition))
-        notes = _notes(rows)
-        if condition > ILL_CONDITIONED:
-            notes += ("the confusion matrix is ill-conditioned; the solution is regularized",)
-        facts = {"condition": condition, **_facts(shares, rows)}
-        return Estimate(float(weighted_recall(shares, rows)), notes=notes, facts=facts)
+        return bbse_estimate(learned, counts_by_class(learned), total)
 
     def resample(self, learned: Ints, total: Ints, rng: np.random.Generator, count: int) -> Floats:
         """Resample the confusion counts and the predicted classes, and solve for q again.
@@ -165,7 +158,7 @@ class BBSE(StreamingEstimator[Ints, Ints]):
     def _resample_exactly(
         self, learned: Ints, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        ridge = _ridge_for(_condition_number(learned))
+        ridge = ridge_for(condition_number(learned))
         values = np.empty(count)
         for rows in replicate_chunks(count, learned.size):
             source = bootstrap_counts(rng, learned, rows.stop - rows.start)
@@ -176,13 +169,31 @@ class BBSE(StreamingEstimator[Ints, Ints]):
         return values
 
 
-def _condition_number(counts: Ints) -> float:
+def bbse_estimate(confusion: Ints, rows: Ints, predicted: Ints) -> Estimate:
+    """Return the mean recall, weighted by class frequencies that explain the predicted classes.
+
+    `confusion` are the counts (k, k) of source rows by predicted class and label, `rows` the
+    numbers (k, 2) of wrong and correct source rows per label, and `predicted` the numbers of target
+    rows per predicted class.
+    """
+    condition = condition_number(confusion)
+    shares = solve_class_shares(confusion, predicted, ridge_for(condition))
+    notes = _notes(rows)
+    if condition > ILL_CONDITIONED:
+        notes += ("the confusion matrix is ill-conditioned; the solution is regularized",)
+    facts = {"condition": condition, **_facts(shares, rows)}
+    return Estimate(float(weighted_recall(shares, rows)), notes=notes, facts=facts)
+
+
+def condition_number(counts: Ints) -> float:
+    """Return the condition number of P(predicted | label), without labels that do not occur."""
     present = counts[:, counts.sum(axis=0) > 0]
     values = np.linalg.svd(present / present.sum(axis=0), compute_uv=False)
     return float(values[0] / values[-1]) if values[-1] > values[0] * 1e-15 else float("inf")
 
 
-def _ridge_for(condition: float) -> float:
+def ridge_for(condition: float) -> float:
+    """Return the ridge penalty for a confusion matrix with this condition number."""
     return RIDGE if condition > ILL_CONDITIONED else MIN_RIDGE
 
 

@@ -6,13 +6,14 @@ from oodometer.core.errors import UnknownName
 from oodometer.core.protocols import Estimator
 from oodometer.core.registry import load_entry_points
 from oodometer.estimators.aline import AgreementOnTheLine
-from oodometer.estimators.atc import ATC
+from oodometer.estimators.atc import ATC, FalselyIdentified, atc_source_bound, falsely_identified
 from oodometer.estimators.atc_by_class import ATCByClass
 from oodometer.estimators.atc_distance import ATCDistance
 from oodometer.estimators.average_confidence import AverageConfidence
 from oodometer.estimators.cot import COT, COTT
 from oodometer.estimators.difference_of_confidences import DifferenceOfConfidences
 from oodometer.estimators.gde import GDE
+from oodometer.estimators.generalized_label_shift import BBSEOnFeatures, MLLSOnFeatures
 from oodometer.estimators.importance_weighting import ImportanceWeighting
 from oodometer.estimators.label_shift import BBSE, MLLS
 from oodometer.estimators.leap import LEAP
@@ -29,16 +30,22 @@ __all__ = [
     "LEAP",
     "MEMBERS",
     "MLLS",
+    "ON_REQUEST",
     "PAPE",
     "ATCByClass",
     "ATCDistance",
     "AgreementOnTheLine",
     "AverageConfidence",
+    "BBSEOnFeatures",
     "DifferenceOfConfidences",
+    "FalselyIdentified",
     "ImportanceWeighting",
     "LinearCorrection",
+    "MLLSOnFeatures",
     "Mandoline",
+    "atc_source_bound",
     "available",
+    "falsely_identified",
     "get",
 ]
 
@@ -61,10 +68,14 @@ MEMBERS: tuple[Estimator, ...] = (
     AgreementOnTheLine("s"),
     AgreementOnTheLine("d"),
 )
+# Estimators that run only if they are named, because they take longer than all others together.
+ON_REQUEST: tuple[Estimator, ...] = (BBSEOnFeatures(), MLLSOnFeatures())
 
 
 def available() -> tuple[Estimator, ...]:
-    """Return all estimators, including those that other installed packages register.
+    """Return all estimators that run by default, including those of other installed packages.
+
+    The estimators in `ON_REQUEST` are not among them; `get` returns them by name.
 
     Returns
     -------
@@ -104,10 +115,13 @@ def get(name: str) -> Estimator:
     >>> get("doc")
     DifferenceOfConfidences()
     """
-    for member in MEMBERS:  # search built-in estimators first, because loading entry points is slow
+    for member in (
+        *MEMBERS,
+        *ON_REQUEST,
+    ):  # search built-in estimators first, because loading entry points is slow
         if member.name == name.lower():
             return member
-    members = {member.name: member for member in available()}
+    members = {member.name: member for member in (*available(), *ON_REQUEST)}
     if name.lower() not in members:
         raise UnknownName("estimator", name, members)
     return members[name.lower()]

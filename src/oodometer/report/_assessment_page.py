@@ -9,6 +9,7 @@ from oodometer.assessment.optional_analyses import AdditionalResults
 from oodometer.assessment.result import Assessment
 from oodometer.core.format import few_rows_warning, pluralize
 from oodometer.core.predictions import Predictions
+from oodometer.estimators.atc import atc_source_bound
 from oodometer.report.assessment_figures import draw_assessment_figures
 from oodometer.report.page import render
 from oodometer.report.segments import is_time_series, segment_figure, select_table_segments
@@ -75,6 +76,7 @@ def assessment_page(
                 key=lambda diagnostic: STATUSES_WORST_FIRST.index(diagnostic.status),
             ),
             "methods": methods,
+            "atc_bound": _atc_source_bound(assessment),
             "figures": figures,
             "omissions": omissions,
             "is_timeline": is_time_series(assessment.segments),
@@ -85,3 +87,10 @@ def assessment_page(
             "reproduce": reproduce,
         },
     )
+
+
+def _atc_source_bound(assessment: Assessment) -> float | None:
+    """Return the bound on the error of ATC on the source distribution; None without ATC."""
+    if not {"atc-mc", "atc-ne"} & {estimate.method for estimate in assessment.estimates}:
+        return None
+    return min(atc_source_bound(assessment.n_source), 1.0)

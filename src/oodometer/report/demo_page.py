@@ -9,6 +9,7 @@ from oodometer.assessment.result import format_percent
 from oodometer.core.errors import InputError
 from oodometer.core.format import pluralize
 from oodometer.core.results import Estimate
+from oodometer.estimators.atc import FalselyIdentified
 from oodometer.report import charts
 from oodometer.report.assessment_figures import estimate_in_percent
 from oodometer.report.charts import Figure
@@ -30,6 +31,9 @@ class Comparison:
         True accuracy, as a fraction.
     estimates : dict of str to Estimate
         Estimates by method.
+    falsely_identified : FalselyIdentified, optional
+        Shares of rows that are wrong and above the threshold of atc-mc, and of rows that are
+        correct and below it.
 
     Examples
     --------
@@ -40,6 +44,21 @@ class Comparison:
     name: str
     truth: float
     estimates: dict[str, Estimate]
+    falsely_identified: FalselyIdentified | None = None
+
+
+def falsely_identified_cells(rows: Sequence[Comparison]) -> list[tuple[str, str, str, str]]:
+    """Return one row of cells per shift: its name, both shares in % and their difference."""
+    return [
+        (
+            row.name,
+            format_percent(row.falsely_identified.correct),
+            format_percent(row.falsely_identified.incorrect),
+            f"{100 * row.falsely_identified.bias:+z.1f}",
+        )
+        for row in rows
+        if row.falsely_identified is not None
+    ]
 
 
 @dataclass(frozen=True)
@@ -142,6 +161,7 @@ def comparison_page(
             "best": rank_records(records)[0],
             "summary": comparison_summary(records),
             "figures": _scatter_figures(records),
+            "falsely_identified": falsely_identified_cells(rows),
         },
     )
 

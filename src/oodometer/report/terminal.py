@@ -292,7 +292,7 @@ def show_additional(console: Console, results: AdditionalResults) -> None:
 
 def show_comparison(console: Console, rows: Sequence[Comparison], source_accuracy: float) -> None:
     """Print the true accuracy of each target beside the estimates of all methods."""
-    from oodometer.report.demo_page import method_records, rank_records
+    from oodometer.report.demo_page import falsely_identified_cells, method_records, rank_records
 
     records = method_records(rows)
     best = rank_records(records)[0]
@@ -312,6 +312,11 @@ def show_comparison(console: Console, rows: Sequence[Comparison], source_accurac
     title = f"True and estimated accuracy in % (on the source: {format_percent(source_accuracy)})"
     headings = ("target", "truth", *(record.method for record in records))
     console.print(table(title, headings, cells))
+    if identified := falsely_identified_cells(rows):
+        console.print()
+        title = "Falsely identified predictions of atc-mc, in % of the rows"
+        headings = ("target", "falsely correct", "falsely incorrect", "difference")
+        console.print(table(title, headings, identified))
 
 
 def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: str) -> None:

@@ -17,6 +17,7 @@ from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
 from oodometer.core.stats import rng_for
+from oodometer.estimators import ATC, FalselyIdentified
 from oodometer.report.demo_page import Comparison
 
 # Few training rows, so that the model makes enough errors on the source.
@@ -195,8 +196,19 @@ def compare_methods(
             suite.source, target.predictions, other_models=target.other_models, seed=seed
         )
         values = {result.method: result for result in assessment.estimates}
-        rows.append(Comparison(target.name, float(target.predictions.correct.mean()), values))
+        truth = float(target.predictions.correct.mean())
+        identified = _falsely_identified(suite.source, target.predictions, assessment.temperature)
+        rows.append(Comparison(target.name, truth, values, identified))
     return rows
+
+
+def _falsely_identified(
+    source: Predictions, target: Predictions, temperature: float | None
+) -> FalselyIdentified:
+    """Return the falsely identified predictions of atc-mc at the temperature of its estimate."""
+    if temperature is not None:
+        source, target = (rows.at_temperature(temperature) for rows in (source, target))
+    return ATC("mc").falsely_identified(source, target)
 
 
 def save_suite(suite: DigitsSuite, folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import pytest
 from oodometer.core.errors import InputError
 from oodometer.core.stats import rng_for
 from oodometer.studies.toys import SpuriousToy, spurious_rows
+from oodometer.studies.toys.spurious import DEFAULT_ROWS
 
 
 def test_accuracy_matches_the_geometry() -> None:
@@ -23,6 +24,23 @@ def test_bound_matches_the_theorem() -> None:
     assert SpuriousToy(p_sp=0.9, w_sp=-1.0).atc_error_bound(1000) == pytest.approx(
         0.07509, abs=1e-5
     )
+
+
+def test_sample_size_of_the_theorem() -> None:
+    """2 · log(80) / 0.005² = 350,562.13, and 2 · log(80) / 0.1² = 876.4."""
+    assert SpuriousToy().min_rows() == 350_563
+    assert SpuriousToy(p_sp=0.9).min_rows() == 877
+    assert SpuriousToy(p_sp=0.9).min_rows(delta=0.5) == 416
+
+
+def test_default_number_of_rows_satisfies_the_theorem() -> None:
+    assert SpuriousToy().min_rows() <= DEFAULT_ROWS
+
+
+def test_falsely_identified_shares_explain_the_error_of_atc() -> None:
+    for row in spurious_rows(SpuriousToy(p_sp=0.9), n=2000, c=0.6):
+        error = row.estimates["atc-mc"] - row.truth
+        assert row.falsely_identified.bias == pytest.approx(error, abs=1e-12)
 
 
 @pytest.mark.parametrize(

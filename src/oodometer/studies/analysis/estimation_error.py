@@ -152,9 +152,9 @@ def select_estimates(table: EvaluationTable, methods: Sequence[str] | None = Non
 
 def find_estimates(table: EvaluationTable) -> list[str]:
     """Return the measures named after estimators of this package, ignoring calibration suffixes."""
-    from oodometer.estimators import available
+    from oodometer.estimators import ON_REQUEST, available
 
-    estimators = {member.name for member in available()}
+    estimators = {member.name for member in (*available(), *ON_REQUEST)}
     return [name for name in table.measures if split_calibration_suffix(name)[0] in estimators]
 
 

@@ -1,8 +1,9 @@
-"""HTML page of the hypersphere toy: how well invariance and ATC rank models, by distance."""
+"""HTML pages of toy problems, and the page of the hypersphere toy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
@@ -17,10 +18,88 @@ from oodometer.report.charts import (
     ChartSpec,
     Figure,
     FigureTable,
+    altair,
+    to_spec,
 )
 from oodometer.report.page import render
 
 MEASURE_COLORS = {"NI-Sphere": TARGET_COLOR, "ATC-MC": SOURCE_COLOR}
+GREEN_COLOR = "var(--green, #00795a)"
+AMBER_COLOR = "var(--amber, #946200)"
+# Shape of a series that is drawn as a line without points.
+LINE_SHAPE = "stroke"
+
+
+@dataclass(frozen=True)
+class ToySection:
+    """Section of the page of a toy: a heading, an explanation and charts."""
+
+    key: str
+    title: str
+    text: str
+    figures: tuple[Figure, ...]
+
+
+def render_toy_page(title: str, reading: str, sections: Sequence[ToySection]) -> str:
+    """Return the HTML page of a toy; `reading` summarizes its result."""
+    return render(
+        "toy_page.html",
+        {"title": title, "reading": reading, "sections": sections},
+        folder=Path(__file__).parent / "templates",
+    )
+
+
+@dataclass(frozen=True)
+class ChartSeries:
+    """Named points (x, y) that are drawn as a line, as points of a shape, or as both."""
+
+    name: str
+    color: str
+    points: Sequence[tuple[float, float]]
+    shape: str = LINE_SHAPE
+    has_line: bool = True
+
+
+def series_chart(
+    series: Sequence[ChartSeries],
+    *,
+    x_title: str,
+    y_title: str,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> ChartSpec:
+    """Chart several series on common axes, which may be logarithmic."""
+    alt = altair()
+    names = [part.name for part in series]
+    color = alt.Scale(domain=names, range=[part.color for part in series])
+    shape = alt.Scale(domain=names, range=[part.shape for part in series])
+    legend = alt.Legend(labelLimit=320)
+
+    def axis(is_log: bool) -> dict[str, object]:
+        if not is_log:
+            return {"scale": alt.Scale(zero=False)}
+        return {"scale": alt.Scale(type="log"), "axis": alt.Axis(format="~g", tickCount=6)}
+
+    def layer(parts: Sequence[ChartSeries]) -> object:
+        rows = [
+            {"series": part.name, "x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")}
+            for part in parts
+            for x, y in part.points
+        ]
+        return alt.Chart(alt.InlineData(values=rows)).encode(
+            x=alt.X("x:Q", title=x_title, **axis(log_x)),
+            y=alt.Y("y:Q", title=y_title, **axis(log_y)),
+            color=alt.Color("series:N", scale=color, title=None, legend=legend),
+            tooltip=[alt.Tooltip("series:N"), alt.Tooltip("x:Q", title=x_title),
+                     alt.Tooltip("y:Q", title=y_title)],
+        )  # fmt: skip
+
+    lines = layer([part for part in series if part.has_line]).mark_line(strokeWidth=2)  # type: ignore[attr-defined]
+    dots = layer([part for part in series if part.shape != LINE_SHAPE])
+    dots = dots.mark_point(filled=True, size=60, opacity=1).encode(  # type: ignore[attr-defined]
+        shape=alt.Shape("series:N", scale=shape, title=None, legend=legend)
+    )
+    return to_spec(alt.layer(lines, dots), 320)
 
 
 class TauByDistance(Protocol):
@@ -75,11 +154,15 @@ def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
         table=table,
         wide=True,
     )
-    return render(
-        "toy_page.html",
-        {"title": title, "reading": " ".join(sentences), "figure": figure},
-        folder=Path(__file__).parent / "templates",
+    section = ToySection(
+        "distance",
+        "Rank correlation and distance",
+        "Each point is the mean of Kendall's τ between a measure and the true accuracy of all "
+        "models, over the datasets at one distance. A τ of 1 means the same order, 0 unrelated "
+        "orders, and −1 the opposite order.",
+        (figure,),
     )
+    return render_toy_page(title, " ".join(sentences), [section])
 
 
 def sphere_chart(rows: Sequence[TauByDistance]) -> ChartSpec:

@@ -9,7 +9,19 @@ from rich.text import Text
 
 from oodometer.assessment.result import format_percent
 from oodometer.report.terminal import format_number, table
-from oodometer.studies.toys import HypersphereRow, HypersphereToy, SpuriousRow, SpuriousToy
+from oodometer.studies.report._covariate_or_label_page import summarize_worlds
+from oodometer.studies.report._skews_page import summarize_skews
+from oodometer.studies.report._spurious_page import describe_theorem
+from oodometer.studies.toys import (
+    CovariateOrLabelRow,
+    CovariateOrLabelToy,
+    HypersphereRow,
+    HypersphereToy,
+    SkewRow,
+    SkewsToy,
+    SpuriousRow,
+    SpuriousToy,
+)
 
 
 def show_spurious_toy(
@@ -31,8 +43,64 @@ def show_spurious_toy(
         f"Accuracy in % by agreement of the spurious feature with the label (source: {toy.p_sp})"
     )
     console.print(table(title, ("agreement", "true", *methods), cells))
-    bound = format_percent(toy.atc_error_bound(n))
-    console.print(Text(f"Theorem 3 bounds the error of ATC-MC by {bound} points at n = {n:,}."))
+    identified = [row.falsely_identified for row in rows]
+    cells = [
+        (f"{row.agreement:.1f}", f"{100 * shares.correct:.2f}", f"{100 * shares.incorrect:.2f}",
+         format_number(100 * shares.bias, "+.2f"))
+        for row, shares in zip(rows, identified, strict=True)
+    ]  # fmt: skip
+    console.print()
+    title = "Falsely identified predictions of ATC-MC, in % of the rows"
+    heads = ("agreement", "falsely correct", "falsely incorrect", "difference")
+    console.print(table(title, heads, cells))
+    console.print(Text(describe_theorem(toy, rows, n)))
+
+
+def show_covariate_or_label_toy(
+    console: Console, toy: CovariateOrLabelToy, rows: Sequence[CovariateOrLabelRow]
+) -> None:
+    """Print the true accuracy in both worlds and the estimates, one line per target."""
+    methods = list(rows[0].estimates)
+    cells = [
+        (
+            f"{row.beta:g}",
+            format_percent(row.covariate.exact),
+            format_percent(row.covariate.simulated),
+            format_percent(row.label.exact),
+            format_percent(row.label.simulated),
+            *(format_percent(row.estimates[method]) for method in methods),
+        )
+        for row in rows
+    ]
+    title = f"Accuracy in % under covariate shift and under label shift (source: α = {toy.alpha:g})"
+    heads = ("β", "covariate", "simulated", "label", "simulated", *methods)
+    console.print(table(title, heads, cells))
+    console.print(
+        Text("The estimates are the same under both shifts, because the data are the same.")
+    )
+    console.print(Text(summarize_worlds(rows)))
+
+
+def show_skews_toy(console: Console, toy: SkewsToy, rows: Sequence[SkewRow]) -> None:
+    """Print the margin of the minority and the spurious weights, one line per training-set size."""
+    epochs = sorted(rows[0].descent)
+    cells = [
+        (
+            f"{row.n:,}",
+            f"{row.margin:.4f}",
+            f"{row.expected_margin:.4f}",
+            f"{row.max_margin:.5f}",
+            *(f"{row.descent[count]:.3f}" for count in epochs),
+        )
+        for row in rows
+    ]
+    title = (
+        "Margin of the minority group, and weight of the spurious feature divided by the weight of "
+        "the invariant feature"
+    )
+    heads = ("rows", "margin", "expected", "max-margin", *(f"{count:,} epochs" for count in epochs))
+    console.print(table(title, heads, cells))
+    console.print(Text(summarize_skews(toy, rows)))
 
 
 def show_hypersphere_toy(

@@ -22,8 +22,13 @@ from oodometer.estimators import (
     GDE,
     AverageConfidence,
     DifferenceOfConfidences,
+    FalselyIdentified,
     Mandoline,
 )
+
+# Number of rows of the source and of each target. At the default p_sp of 0.995, Theorem 3 requires
+# at least 350,563 source rows.
+DEFAULT_ROWS = 360_000
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,16 @@ class SpuriousToy:
         share = 1 - self.p_sp if self.w_sp > 0 else self.p_sp
         return math.sqrt(math.log(8 / delta) / (n * share))
 
+    def min_rows(self, delta: float = 0.05) -> int:
+        """Return the number of source rows that Theorem 3 requires.
+
+        It is the smallest n with n ≥ 2 · log(4/δ) / (1 − p_sp)².
+
+        >>> SpuriousToy(p_sp=0.995).min_rows()
+        350563
+        """
+        return math.ceil(2 * math.log(4 / delta) / (1 - self.p_sp) ** 2)
+
 
 METHODS: dict[str, Estimator] = {
     "atc-mc": ATC("mc"),
@@ -118,15 +133,19 @@ class SpuriousRow:
         True accuracy on the target.
     estimates : dict of str to float
         Estimated accuracy by method.
+    falsely_identified : FalselyIdentified
+        Shares of rows that are wrong and above the threshold of ATC-MC, and of rows that are
+        correct and below it.
     """
 
     agreement: float
     truth: float
     estimates: dict[str, float]
+    falsely_identified: FalselyIdentified
 
 
 def spurious_rows(
-    toy: SpuriousToy, *, n: int = 100_000, c: float | None = None, seed: int = 0
+    toy: SpuriousToy, *, n: int = DEFAULT_ROWS, c: float | None = None, seed: int = 0
 ) -> Iterator[SpuriousRow]:
     """Estimate the accuracy on eleven targets.
 
@@ -155,4 +174,5 @@ def spurious_rows(
         estimates = {
             name: method.estimate(source, unlabelled).value for name, method in METHODS.items()
         }
-        yield SpuriousRow(tenth / 10, float(target.correct.mean()), estimates)
+        identified = ATC("mc").falsely_identified(source, target)
+        yield SpuriousRow(tenth / 10, float(target.correct.mean()), estimates, identified)
