@@ -17,24 +17,26 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+SpuriousAgreement = Annotated[
+    float,
+    typer.Option(
+        help="Probability that the spurious feature agrees with the label in the source, which is "
+        "the training data of the toy skews."
+    ),
+]
+N_ROWS_HELP = "Number of rows of the source and of each target."
+
 
 @app.command()
 def spurious(
-    p_sp: Annotated[
-        float,
-        typer.Option(
-            help="Probability on the source that the spurious feature agrees with the label."
-        ),
-    ] = 0.995,
+    p_sp: SpuriousAgreement = 0.995,
     w_inv: Annotated[float, typer.Option(help="Weight of the invariant feature.")] = 4.0,
     w_sp: Annotated[float, typer.Option(help="Weight of the spurious feature.")] = 2.0,
     c: Annotated[
         float | None,
         typer.Option(help="Support of the invariant feature on the target; it is 1 on the source."),
     ] = None,
-    n: Annotated[
-        int, typer.Option(min=100, help="Number of rows of the source and of each target.")
-    ] = 360_000,
+    n: Annotated[int, typer.Option(min=100, help=N_ROWS_HELP)] = 360_000,
     html: HtmlPath = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -86,9 +88,7 @@ def covariate_or_label(
         float | None,
         typer.Option(help="Boundary of the classifier. [default: the best on the source]"),
     ] = None,
-    n: Annotated[
-        int, typer.Option(min=100, help="Number of rows of the source and of each target.")
-    ] = 50_000,
+    n: Annotated[int, typer.Option(min=100, help=N_ROWS_HELP)] = 50_000,
     html: HtmlPath = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -127,10 +127,7 @@ def covariate_or_label(
 
 @app.command()
 def skews(
-    p_sp: Annotated[
-        float,
-        typer.Option(help="Probability that the spurious feature agrees with the label."),
-    ] = 0.9,
+    p_sp: SpuriousAgreement = 0.9,
     epochs: Annotated[
         int, typer.Option(min=1, help="Largest number of epochs of gradient descent.")
     ] = 10_000,

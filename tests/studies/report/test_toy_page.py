@@ -119,7 +119,7 @@ def test_pages_of_other_toys_have_summaries_and_drawable_charts() -> None:
 
 def test_weights_of_zero_are_left_out_of_logarithmic_charts() -> None:
     _, max_margin, *_ = chart_specs(pages()["skews"])
-    values = [row["y"] for layer in max_margin["layer"] for row in layer["data"]["values"]]
+    values = [row["y"] for data in max_margin["datasets"].values() for row in data]
     assert values
     assert min(values) > 0
 
