@@ -30,6 +30,9 @@ class InMemoryGroup(DomainGroup):
         assert split == "train"
         return self.datasets[name]
 
+    def missing_reason(self, *names: str) -> str | None:
+        return None
+
 
 def group(
     inputs: Inputs, labels: Ints | None, *, classes: int = 2, **others: Dataset

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "An .onnx file, a local Hugging Face folder, a model folder of a pool, a .skops file, an "
-    "http(s) URL, or package.module:function."
+    "http(s) URL, timm:NAME@WEIGHTS (a network of timm), or package.module:function."
 )
 # Value of MODEL if the files contain outputs or features, so that no model is needed.
 NO_MODEL = "none"
@@ -273,6 +273,13 @@ class ModelOptions:
         float | None,
         typer.Option(help="Timeout of a request to an http(s) URL, in seconds. [default: 30]"),
     ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="Weights of models timm:NAME: a .safetensors file, a folder with "
+            "NAME.safetensors, download (weights that timm downloads) or none (random weights)."
+        ),
+    ] = None
     trust_pickle: TrustPickle = False
 
     def open(self, location: str) -> Model:
@@ -289,7 +296,11 @@ class ModelOptions:
             return HttpModel(location, class_names=names, outputs=outputs, timeout=self.timeout)
         if self.mean is None and self.std is None:
             return as_model(
-                location, class_names=names, outputs=outputs, trust_pickle=self.trust_pickle
+                location,
+                class_names=names,
+                outputs=outputs,
+                weights=self.weights,
+                trust_pickle=self.trust_pickle,
             )
         if not location.endswith(".onnx"):
             raise InputError(f"--mean and --std apply to .onnx files only; got {location!r}.")

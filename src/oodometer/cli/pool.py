@@ -31,6 +31,9 @@ from oodometer.report import terminal
 if TYPE_CHECKING:
     from oodometer.studies.training.spec import PoolSpec
 
+# Maximum number of architectures of a pool in the table of pools.
+MAX_LISTED_ARCHITECTURES = 6
+
 app = typer.Typer(
     help="Train pools: sets of models with varied settings, on which measures are compared.",
     no_args_is_help=True,
@@ -77,13 +80,25 @@ def list_pools(as_json: AsJson = False, quiet: Quiet = False) -> None:
             pool["name"],
             str(pool["models"]),
             pool["group"],
-            ", ".join(pool["architectures"]),
+            _shorten(pool["architectures"]),
             pool["about"],
         )
         for pool in pools
     ]
     heads = ("pool", "models", "group", "architectures", "description")
     console().print(terminal.table("Pools (oodometer pool run)", heads, rows))
+
+
+def _shorten(names: list[str]) -> str:
+    """Join the names; if there are too many for a table, only the first ones and their number.
+
+    >>> _shorten(["a", "b"])
+    'a, b'
+    """
+    if len(names) <= MAX_LISTED_ARCHITECTURES:
+        return ", ".join(names)
+    shown = ", ".join(names[: MAX_LISTED_ARCHITECTURES - 1])
+    return f"{shown} and {len(names) - MAX_LISTED_ARCHITECTURES + 1} more"
 
 
 @app.command()
@@ -145,6 +160,8 @@ def run(
 ) -> None:
     """Train the models of SPEC that have not been trained yet.
 
+    Pretrained networks that are only evaluated are registered; those without weights are listed.
+
     An interrupted run can be resumed with the same command. The exit code is 1 if the training of a
     model failed; the next run tries it again.
 
@@ -177,6 +194,7 @@ def status(
     """
     from oodometer.core.format import format_duration
     from oodometer.studies.training import status as pool_status
+    from oodometer.studies.training._run import describe_missing
     from oodometer.studies.training.spec import PoolSpec
 
     pool = PoolSpec.open(spec, data=data_dir)
@@ -191,6 +209,8 @@ def status(
     ]
     rows.append(("all", "", *(str(result.total(name)) for name in counts)))
     console().print(terminal.table(pool.name, ("domains", "architecture", *counts), rows))
+    if result.missing:
+        console().print(Text(describe_missing(result.missing).strip()))
     if result.seconds_left:
         duration = format_duration(result.seconds_left)
         console().print(Text(f"About {duration} left with one worker."))

@@ -17,6 +17,7 @@ from oodometer.models.http_endpoint import HttpModel
 from oodometer.models.huggingface import HuggingFaceModel
 from oodometer.models.onnx import OnnxModel
 from oodometer.models.sklearn import SklearnModel
+from oodometer.models.timm import TIMM_PREFIX, join_location, open_timm_model
 from oodometer.models.torch import TorchModel
 from oodometer.parallel.pickling import ReopenSpec, with_reopen_spec
 
@@ -30,7 +31,7 @@ MODEL_FORMATS_GROUP = "oodometer.model_formats"
 MODEL_OPENER = "oodometer.models:as_model"
 SUPPORTED_MODELS = (
     "an .onnx file, a Hugging Face folder, a model's folder in a pool, a .skops file, an http:// "
-    "URL, package.module:function, or a trusted pickle"
+    "URL, timm:NAME, package.module:function, or a trusted pickle"
 )
 
 
@@ -42,6 +43,7 @@ def as_model(
     outputs: OutputType | None = None,
     prepare: Prepare | None = None,
     batch_size: int | None = None,
+    weights: str | Path | None = None,
     trust_pickle: bool = False,
 ) -> Model:
     """Return a Model for a classifier of any supported kind.
@@ -51,7 +53,8 @@ def as_model(
     model : object, str or Path
         A callable, a fitted scikit-learn classifier, a torch module, the path of an `.onnx` or
         `.skops` file, a Hugging Face folder, a model's folder in a pool, an http:// or https://
-        URL, or ``"package.module:function"``. A Model is returned unchanged.
+        URL, ``"timm:NAME"`` for a network of the package timm, or ``"package.module:function"``. A
+        Model is returned unchanged.
     name : str, optional
         Name of the model in tables and messages.
     class_names : sequence of str, optional
@@ -63,6 +66,10 @@ def as_model(
         Function that converts a batch of inputs to the classifier's input format.
     batch_size : int, optional
         Number of rows per call of the classifier.
+    weights : str or Path, optional
+        Weights of a network of timm: the path of a ``.safetensors`` file or of a folder with
+        ``NAME.safetensors``, ``"download"`` for the pretrained weights that timm downloads, or
+        ``"none"`` for random weights. The location ``"timm:NAME@WEIGHTS"`` means the same.
     trust_pickle : bool
         Whether to open pickles. Opening a pickle can run any code.
 
@@ -91,6 +98,13 @@ def as_model(
         "prepare": prepare,
         "batch_size": batch_size,
     }
+    if isinstance(model, str) and model.startswith(TIMM_PREFIX):
+        model = join_location(model, weights)
+    elif weights is not None:
+        raise InputError(
+            f"weights applies to networks of timm ({TIMM_PREFIX}NAME) only; got {model!r:.60}. "
+            "Leave it out."
+        )
     if isinstance(model, str | Path):
         spec = ReopenSpec.create(MODEL_OPENER, model, {**settings, "trust_pickle": trust_pickle})
         return with_reopen_spec(_open_location(model, settings, trust_pickle=trust_pickle), spec)
@@ -151,6 +165,8 @@ def _open_location(location: str | Path, settings: AdapterSettings, *, trust_pic
     path = Path(location)
     if text.startswith(("http://", "https://")):
         return HttpModel(text, **settings)
+    if text.startswith(TIMM_PREFIX):
+        return open_timm_model(text, settings, trust_pickle=trust_pickle)
     if path.is_dir():
         return _open_folder(path, settings, trust_pickle=trust_pickle)
     suffix = path.suffix.lower()

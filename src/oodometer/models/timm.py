@@ -8,8 +8,9 @@ the user asks for it, and no pickle is opened that the user has not called trust
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from oodometer.core.errors import (
     not_a_file,
 )
 from oodometer.core.optional_imports import require, torch_package
+from oodometer.models.torch import TorchModel
 
 # Prefix of the name of a timm network where architectures or models are named.
 TIMM_PREFIX = "timm:"
@@ -39,6 +41,10 @@ ALLOWED_WEIGHTS = (
 # Names of the head's weights in files that are older than timm's present names.
 OLD_HEAD_NAMES = ("head", "head.fc", "fc", "classifier", "last_linear")
 N_COLOR_CHANNELS = 3
+# Environment variable with the folder that relative paths of weights are relative to.
+WEIGHTS_FOLDER_VARIABLE = "OODOMETER_WEIGHTS"
+# Separator between the name of a network and its weights in the location of a model.
+LOCATION_SEPARATOR = "@"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,36 +105,128 @@ def check_model_name(model: str) -> None:
         raise UnknownName(f"set of weights of {TIMM_PREFIX}{architecture}", model, tagged)
 
 
+# Model ------------------------------------------------------------------------------------------
+
+
+def join_location(location: str, weights: str | Path | None) -> str:
+    """Return "timm:NAME@WEIGHTS" with the absolute path of the weights.
+
+    `location` is "timm:NAME", or "timm:NAME@WEIGHTS" if `weights` is None.
+
+    >>> join_location("timm:resnet18", "none")
+    'timm:resnet18@none'
+    """
+    name, separator, own = location.partition(LOCATION_SEPARATOR)
+    if separator and weights is not None:
+        raise InputError(
+            f"The weights of {name} are given twice: {own!r} and {str(weights)!r}. Give them once."
+        )
+    chosen = own if weights is None else str(weights)
+    if not chosen:
+        raise InputError(
+            f"{name} needs weights. Pass weights=… (--weights), or write "
+            f"{name}{LOCATION_SEPARATOR}WEIGHTS, where the weights are {ALLOWED_WEIGHTS}."
+        )
+    if chosen not in (RANDOM_WEIGHTS, DOWNLOADED_WEIGHTS):
+        chosen = str(_weights_path(chosen).absolute())
+    return f"{name}{LOCATION_SEPARATOR}{chosen}"
+
+
+def split_location(location: str) -> TimmSpec:
+    """Return the network at a location "timm:NAME@WEIGHTS"."""
+    model, _, weights = location.removeprefix(TIMM_PREFIX).partition(LOCATION_SEPARATOR)
+    return TimmSpec(model=model, weights=weights)
+
+
+def open_timm_model(
+    location: str, settings: Mapping[str, Any], *, trust_pickle: bool
+) -> TorchModel:
+    """Return the model at a location "timm:NAME@WEIGHTS".
+
+    `settings` are the settings of an adapter. If there is no name among them, the model is named
+    after the network, and after the file of weights if the file is not named after the network.
+    """
+    spec = replace(split_location(location), trust_pickle=trust_pickle)
+    module = build_network(spec)
+    n_outputs = getattr(module.head, "out_features", None)
+    names = settings["class_names"]
+    if names is not None and not isinstance(names, str) and n_outputs not in (None, len(names)):
+        raise InputError(
+            f"{spec.name} has {n_outputs} classes, and class_names has {len(names)}. Pass one name "
+            "per class."
+        )
+    return TorchModel(module, **{**settings, "name": settings["name"] or _default_name(spec)})
+
+
+def _default_name(spec: TimmSpec) -> str:
+    path = find_weights(spec)
+    if path is None or spec.model in (path.stem, path.parent.name):
+        return spec.model
+    return f"{spec.model}{LOCATION_SEPARATOR}{path.stem}"
+
+
+def imagenet_classes() -> tuple[str, ...]:
+    """Return the WordNet ids of the 1000 classes of ImageNet in the order of timm's outputs."""
+    timm_package()
+    data = require("timm.data", extra="timm", purpose="A network of timm")
+    return tuple(map(str, data.ImageNetInfo("imagenet-1k").label_names()))
+
+
+def select_classes(module: Any, classes: Sequence[str], name: str) -> None:
+    """Reduce the head of a network to the given classes, in their order.
+
+    The classes are WordNet ids of ImageNet, or as many names as the head has outputs.
+    """
+    n_outputs = getattr(module.head, "out_features", None)
+    known = {wnid: row for row, wnid in enumerate(imagenet_classes())}
+    if n_outputs == len(known) and all(wnid in known for wnid in classes):
+        rows = [known[wnid] for wnid in classes]
+    elif n_outputs in (None, len(classes)):
+        return
+    else:
+        raise InputError(
+            f"The weights of {name} have {n_outputs} classes, and there are {len(classes)} in the "
+            "group, which are not WordNet ids of ImageNet. Name the classes by WordNet id, or train "
+            "a new head (part = 'head')."
+        )
+    nn = torch_package().nn
+    for parameter in ("weight", "bias"):
+        values = getattr(module.head, parameter)
+        if values is not None:
+            setattr(module.head, parameter, nn.Parameter(values.detach()[rows].clone()))
+    module.head.out_features = len(rows)
+
+
 # Files of weights -------------------------------------------------------------------------------
 
 
 def find_weights(spec: TimmSpec) -> Path | None:
     """Return the path of the file of weights; None if the weights do not come from a file.
 
-    In a folder, the file is NAME.safetensors or NAME/model.safetensors, where NAME is the name of
-    the network with or without the tag of its weights.
+    In a folder, the file is NAME.safetensors or NAME/model.safetensors. Relative paths are relative
+    to $OODOMETER_WEIGHTS if it is set, else to the current directory.
     """
     if spec.weights in (RANDOM_WEIGHTS, DOWNLOADED_WEIGHTS):
         return None
-    path = Path(spec.weights)
+    path = _weights_path(spec.weights)
     if not path.is_dir():
         if not path.is_file():
-            raise not_a_file(path, expected=f"weights of {spec.name}: {ALLOWED_WEIGHTS}")
+            raise not_a_file(path, expected=f"weights of {spec.name} ({ALLOWED_WEIGHTS})")
         _check_suffix(path, spec)
         return path
-    names = dict.fromkeys((spec.model, spec.model.partition(".")[0]))
-    files = [
-        path / file
-        for name in names
-        for file in (f"{name}{WEIGHTS_SUFFIX}", f"{name}/{WEIGHTS_FILE}")
-    ]
+    files = (path / f"{spec.model}{WEIGHTS_SUFFIX}", path / spec.model / WEIGHTS_FILE)
     found = next((file for file in files if file.is_file()), None)
     if found is None:
         raise InputError(
-            f"The folder {spec.weights!r} has no weights of {spec.name}; expected "
-            f"{files[0].name!r}. Copy the file there, or set weights to {ALLOWED_WEIGHTS}."
+            f"The folder {str(path)!r} has no weights of {spec.name}; expected the file "
+            f"{files[0].name} in it. Copy the file there, or set weights to {ALLOWED_WEIGHTS}."
         )
     return found
+
+
+def _weights_path(weights: str) -> Path:
+    """Return the path of a file or folder of weights."""
+    return Path(os.environ.get(WEIGHTS_FOLDER_VARIABLE, ""), weights)
 
 
 def _check_suffix(path: Path, spec: TimmSpec) -> None:
@@ -371,7 +469,8 @@ def _take_head(full: Any) -> Any:
     else:
         return nn.Identity()
     full.reset_classifier(0)
-    linear = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], bias=bias is not None)
+    options = {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
+    linear = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], **options)
     with torch_package().no_grad():
         linear.weight.copy_(weight)
         if bias is not None:

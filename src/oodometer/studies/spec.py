@@ -25,6 +25,7 @@ seed = 0
 [[models]]                              # a model of your own, in addition to the pools
 name = "mine"
 path = "mine.onnx"                      # anything that as_model opens; in Python also an object
+weights = "mine.safetensors"            # weights of a network of timm (path = "timm:NAME")
 architecture = "resnet"
 trained_on = ["mnist"]
 
@@ -41,6 +42,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.models.timm import TIMM_PREFIX, join_location
 from oodometer.studies._toml import (
     BeforeValidator,
     Field,
@@ -130,6 +132,7 @@ class ModelEntry(StrictModel):
     path: Any
     trained_on: str | NonEmpty[str] = Field(description="a domain or a list of domains")
     architecture: str = UNNAMED_ARCHITECTURE
+    weights: NonEmptyText | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,10 +342,25 @@ def _parse_user_model(entry: Any, domains: Mapping[str, Domain], folder: Path) -
         if name not in domains:
             raise UnknownName("domain (trained_on)", name, domains)
     path = model.path
+    if isinstance(path, str) and path.startswith(TIMM_PREFIX):
+        with prefix_errors(f"the model {model.name!r}"):
+            path = _timm_location(path, model.weights, folder)
+    elif model.weights is not None:
+        raise InputError(
+            f'weights of the model {model.name!r} applies to path = "{TIMM_PREFIX}NAME" only; got '
+            f"path = {path!r:.60}. Leave it out."
+        )
     if isinstance(path, str | Path) and (folder / path).exists():
         path = (folder / path).absolute()
     trained_on = tuple(domain for name, domain in domains.items() if name in names)
     return UserModel(model.name, path, model.architecture, trained_on)
+
+
+def _timm_location(path: str, weights: str | None, folder: Path) -> str:
+    """Return the location of a network of timm; weights are looked up in `folder` first."""
+    if weights is not None and (folder / weights).exists():
+        weights = str((folder / weights).absolute())
+    return join_location(path, weights)
 
 
 def _check_compatible(groups: Sequence[DomainGroup], trained: Sequence[DomainGroup]) -> None:

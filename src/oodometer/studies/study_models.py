@@ -13,6 +13,7 @@ from typing import Any
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Model
 from oodometer.models import as_model
+from oodometer.models.timm import TIMM_PREFIX, find_weights, split_location
 from oodometer.studies.splits import Domain
 from oodometer.studies.store import ModelRecord
 from oodometer.studies.training import checkpoint
@@ -207,11 +208,22 @@ def _iter_content(path_or_object: Any) -> Iterator[bytes]:
     """
     if not isinstance(path_or_object, str | Path):
         return
+    if str(path_or_object).startswith(TIMM_PREFIX):
+        yield from _iter_timm_content(str(path_or_object))
+        return
     path = Path(path_or_object)
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     for file in files:
         yield str(file.relative_to(path) if path.is_dir() else "").encode()
         yield _file_digest(file) if file.is_file() else str(path_or_object).encode()
+
+
+def _iter_timm_content(location: str) -> Iterator[bytes]:
+    """Yield the name of a network of timm, and the hashed content of its file of weights."""
+    spec = split_location(location)
+    yield spec.name.encode()
+    path = find_weights(spec)
+    yield spec.weights.encode() if path is None else _file_digest(path)
 
 
 def _file_digest(file: Path) -> bytes:

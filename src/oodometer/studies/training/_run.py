@@ -21,8 +21,9 @@ from oodometer.studies.resumable_run import (
     run_tasks,
     write_despite_interrupt,
 )
-from oodometer.studies.training import checkpoint
+from oodometer.studies.training import architectures, checkpoint
 from oodometer.studies.training._train import TrainedModel, train
+from oodometer.studies.training.architectures.timm import TimmNetwork
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from oodometer.studies.training.stacked import is_stackable, stack_key, train_stacked
@@ -68,6 +69,10 @@ class PoolRunResult:
         Reasons of failures, keyed by the ids of the models whose training failed.
     seconds : float
         Duration of the run in seconds.
+    registered : int
+        Number of models among `trained` that are pretrained networks, which are not trained.
+    missing : tuple of str
+        Names of the networks to evaluate whose pretrained weights are missing.
 
     Examples
     --------
@@ -81,6 +86,8 @@ class PoolRunResult:
     converged: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    registered: int = 0
+    missing: tuple[str, ...] = ()
 
     @property
     def remaining(self) -> int:
@@ -88,21 +95,65 @@ class PoolRunResult:
         return self.total - self.before - len(self.trained)
 
     def summary(self) -> str:
-        """Return the counts in one sentence."""
-        n_trained = len(self.trained)
-        models = "1 model" if n_trained == 1 else f"{n_trained} models"
+        """Return the counts in one sentence, and the networks without weights in another one."""
         failed = f", {len(self.failed)} failed" if self.failed else ""
         remaining = ""
         if self.remaining:
             remaining = f", {self.remaining} {'remains' if self.remaining == 1 else 'remain'}"
+        n_stored = self.before + len(self.trained)
         return (
-            f"{models} trained in {format_duration(self.seconds)}, {self.converged} of them "
-            f"converged{failed}; {self.before + n_trained} of {self.total} are stored{remaining}."
+            f"{self._new_models()}{failed}; {n_stored} of {self.total} are stored{remaining}."
+            f"{describe_missing(self.missing)}"
         )
+
+    def _new_models(self) -> str:
+        n_new = len(self.trained)
+        models = "1 model" if n_new == 1 else f"{n_new} models"
+        duration = format_duration(self.seconds)
+        if self.missing or self.registered:
+            return f"{models} registered or trained in {duration}"
+        return f"{models} trained in {duration}, {self.converged} of them converged"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {**fields_to_jsonable(self), "left": self.remaining}
+
+
+def describe_missing(names: Sequence[str]) -> str:
+    """Return a sentence about networks without weights, to append to a summary.
+
+    >>> describe_missing(["timm:resnet18"])
+    ' The pretrained weights of 1 network are missing: timm:resnet18.'
+    """
+    if not names:
+        return ""
+    networks = "1 network" if len(names) == 1 else f"{len(names)} networks"
+    return f" The pretrained weights of {networks} are missing: {', '.join(names)}."
+
+
+def missing_weights(configs: Sequence[TrainingConfig]) -> dict[str, str]:
+    """Return the networks that are only evaluated and have no weights, as names keyed by model id.
+
+    Raises
+    ------
+    InputError
+        If the weights of a network that is to be trained are missing.
+    UnknownName
+        If timm does not have one of the networks.
+    """
+    missing = {}
+    for config in configs:
+        architecture = architectures.get(config.architecture, config.settings)
+        if not isinstance(architecture, TimmNetwork):
+            continue
+        architecture.check_name()
+        try:
+            architecture.check_weights()
+        except InputError:
+            if config.part != "none":
+                raise
+            missing[config.id] = config.architecture
+    return missing
 
 
 def train_task(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
@@ -140,7 +191,9 @@ def run(
 ) -> PoolRunResult:
     """Train all models of a spec that are not in the folder of the pool yet.
 
-    A run may be interrupted at any time; the next run continues where it stopped.
+    A run may be interrupted at any time; the next run continues where it stopped. Pretrained
+    networks that are only evaluated (``weights_dir`` in the spec) are registered, not trained; if
+    their weights are missing, they are listed in the result.
 
     Parameters
     ----------
@@ -166,8 +219,9 @@ def run(
     Raises
     ------
     InputError
-        If `limit` is below 1, if data files of a domain are missing, if the folder contains models
-        with other classes, or if the folder cannot be written.
+        If `limit` is below 1, if data files of a domain are missing, if the weights of a pretrained
+        network to train are missing, if the folder contains models with other classes, or if the
+        folder cannot be written.
     MissingExtra
         If a package that a task needs is not installed.
     """
@@ -184,7 +238,9 @@ def run(
         _check_classes(pool, [finished[each.id] for each in configs if each.id in finished], spec)
         pending = [config for config in configs if config.id not in finished]
         log = RunLog("models", len(configs), len(configs) - len(pending), progress)
-        state = _PoolRun(pool, log)
+        missing = missing_weights(pending)
+        pending = [config for config in pending if config.id not in missing]
+        state = _PoolRun(pool, log, missing=tuple(dict.fromkeys(missing.values())))
         log.start_stage(len(pending[:limit]))
         tasks = make_tasks(pending[:limit], spec.group)
         run_tasks(runner, work, tasks, failed=_failed_outcomes, record=state.record)
@@ -222,12 +278,14 @@ def _failed_outcomes(task: TrainingTask, reason: str) -> list[TrainedModel | Fai
 
 @dataclass
 class _PoolRun:
-    """State of a run: the folder of the pool and the counts."""
+    """State of a run: the folder of the pool, the networks without weights, and the counts."""
 
     pool: Path
     log: RunLog
+    missing: tuple[str, ...] = ()
     trained: list[str] = field(default_factory=list)
     converged: int = 0
+    registered: int = 0
 
     def record(self, outcomes: list[TrainedModel | FailedTraining]) -> None:
         """Save the models and failures of a finished task and update the counts."""
@@ -241,6 +299,7 @@ class _PoolRun:
                 self._save(outcome)
                 self.trained.append(name)
                 self.converged += outcome.converged
+                self.registered += outcome.recipe.part == "none"
                 self.log.done += 1
             self.log.advance(1)
 
@@ -256,4 +315,6 @@ class _PoolRun:
             converged=self.converged,
             failed=self.log.failed,
             seconds=self.log.seconds,
+            registered=self.registered,
+            missing=self.missing,
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from oodometer.core.jsonable import to_jsonable
 from oodometer.studies.training import checkpoint
+from oodometer.studies.training._run import missing_weights
 from oodometer.studies.training.spec import PoolSpec
 
 COUNT_COLUMNS = ("done", "converged", "failed", "pending")
@@ -39,6 +40,8 @@ class PoolStatus:
         Total training time of all finished models in seconds.
     failed : mapping of str to str
         Reasons of failures, keyed by the ids of the models whose training failed.
+    missing : tuple of str
+        Names of the networks to evaluate whose pretrained weights are missing.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class PoolStatus:
     rows: tuple[PoolStatusRow, ...]
     seconds: float
     failed: Mapping[str, str]
+    missing: tuple[str, ...] = ()
 
     def total(self, column: str) -> int:
         """Return the sum of a column over all rows."""
@@ -73,6 +77,7 @@ class PoolStatus:
             "seconds_left": self.seconds_left,
             "rows": to_jsonable(self.rows),
             "reasons": dict(self.failed),
+            "missing": list(self.missing),
         }
 
 
@@ -97,7 +102,10 @@ def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
     counts: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
     seconds = 0.0
     failed = {}
-    for config in spec.recipes():
+    configs = spec.recipes()
+    pretrained = [each for each in configs if each.part == "none" and each.id not in finished]
+    missing = dict.fromkeys(missing_weights(pretrained).values())
+    for config in configs:
         row = counts.setdefault((config.domains, config.architecture), Counter())
         if config.id in finished:
             facts = checkpoint.load_facts(finished[config.id])
@@ -111,4 +119,4 @@ def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
     rows = [
         PoolStatusRow(*key, *(row[name] for name in COUNT_COLUMNS)) for key, row in counts.items()
     ]
-    return PoolStatus(tuple(rows), seconds, failed)
+    return PoolStatus(tuple(rows), seconds, failed, tuple(missing))

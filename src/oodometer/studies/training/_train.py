@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from oodometer.core.array_types import Array
+from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
 from oodometer.core.protocols import ProgressCallback
@@ -24,7 +25,13 @@ from oodometer.models.torch import best_device
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.build import build_network, frozen_body_fingerprint, seeded_torch
+from oodometer.studies.training.architectures.timm import TimmNetwork
+from oodometer.studies.training.build import (
+    build_network,
+    frozen_body_fingerprint,
+    get_architecture,
+    seeded_torch,
+)
 from oodometer.studies.training.config import OptimizerName, Schedule, TrainingConfig
 from oodometer.studies.training.coral import coral_loss, record_features
 from oodometer.studies.training.data_loader import (
@@ -40,6 +47,7 @@ from oodometer.studies.training.training_data import (
     TrainingSample,
     TrainingSet,
     draw_sample,
+    load_input_shape,
     load_training_set,
 )
 
@@ -135,8 +143,11 @@ def train(
     converged and training stops. Otherwise training continues until the last epoch; a model that
     has not reached `stop_at` by then has not converged. Training also stops if a loss is not
     finite; the facts of the model then contain `diverged`. The fact `data_wait` is the fraction of
-    the training time spent waiting for batches.
+    the training time spent waiting for batches. The fact `new_head` is 1 if the pretrained weights
+    have another number of classes than the group.
     """
+    if config.part == "none":
+        return register_pretrained(config, group)
     started = time.perf_counter()
     training_set = load_training_set(config, group)
     device = best_device()
@@ -150,18 +161,49 @@ def train(
         config,
         training_set,
         group.classes,
-        weights=_weights_to_save(run),
+        weights=_weights_to_save(config, module, training_set.shape.kind),
         fit=fit,
-        facts={**run.sample.facts, **facts, "seconds": seconds},
+        facts={**run.sample.facts, **facts, **_head_fact(module), "seconds": seconds},
     )
 
 
-def _weights_to_save(run: TrainingRun) -> dict[str, Array]:
-    """Return the weights to save: only those of the head if the body is a pretrained encoder."""
-    weights = {name: value.cpu().numpy().copy() for name, value in run.module.state_dict().items()}
-    if frozen_body_fingerprint(run.recipe, run.training_set.shape.kind) is None:
+def register_pretrained(config: TrainingConfig, group: DomainGroup) -> TrainedModel:
+    """Return a pretrained network that is only evaluated, as a model without training.
+
+    The head is the one of the pretrained weights. If they have the 1000 classes of ImageNet and the
+    group has some of these classes, the head is reduced to the classes of the group.
+    """
+    started = time.perf_counter()
+    architecture = get_architecture(config, group.kind)
+    if not isinstance(architecture, TimmNetwork):
+        raise InputError(
+            f"part = 'none' evaluates pretrained networks, and {config.architecture!r} has no "
+            "pretrained head. Use timm:NAME with weights, or another part."
+        )
+    shape = load_input_shape(config, group)
+    module = architecture.build_pretrained(shape, group.classes)
+    body = frozen_body_fingerprint(config, shape.kind)
+    return TrainedModel(
+        recipe=config,
+        shape=shape,
+        classes=tuple(group.classes),
+        weights=_weights_to_save(config, module, shape.kind),
+        converged=True,
+        facts={"epochs": 0.0, "seconds": time.perf_counter() - started},
+        files={BODY_FILE: str(body).encode()},
+    )
+
+
+def _head_fact(module: Any) -> dict[str, float]:
+    return {"new_head": 1.0} if getattr(module, "new_head", False) else {}
+
+
+def _weights_to_save(config: TrainingConfig, module: Any, kind: InputKind) -> dict[str, Array]:
+    """Return the weights to save: only those of the head if the body is pretrained and frozen."""
+    weights = {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
+    if frozen_body_fingerprint(config, kind) is None:
         return weights
-    return {name: weights[name] for name in sorted(head_parameters(run.module))}
+    return {name: weights[name] for name in sorted(head_parameters(module))}
 
 
 def build_trained_model(

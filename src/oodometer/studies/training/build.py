@@ -14,6 +14,9 @@ from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.timm import TimmNetwork
 from oodometer.studies.training.config import TrainingConfig
 
+# Values of the key `part` with which the body of a network is not trained.
+FROZEN_BODY_PARTS = ("head", "none")
+
 
 @contextmanager
 def seeded_torch(seed: int) -> Iterator[Any]:
@@ -60,7 +63,7 @@ def build_network(config: TrainingConfig, shape: InputShape, *, load: bool = Tru
         module = architecture.build(shape)
     else:
         module = architecture.build(shape, load=False)
-    if config.part == "head":
+    if config.part in FROZEN_BODY_PARTS:
         _check_coral(config, module)
         trainable = architectures.head_parameters(module)
         for name, weight in module.named_parameters():
@@ -80,13 +83,13 @@ def _check_coral(config: TrainingConfig, module: Any) -> None:
 
 
 def frozen_body_fingerprint(config: TrainingConfig, kind: InputKind) -> str | None:
-    """Return the fingerprint of the pretrained body if only the head is trained, else None.
+    """Return the fingerprint of the pretrained body if at most the head is trained, else None.
 
     The weights of such a body are not saved with the model. The result is also None if the
     architecture has no pretrained body.
     """
     architecture = get_architecture(config, kind)
-    if config.part != "head" or not hasattr(architecture, "fingerprint"):
+    if config.part not in FROZEN_BODY_PARTS or not hasattr(architecture, "fingerprint"):
         return None
     fingerprint: str | None = architecture.fingerprint()
     return fingerprint

@@ -15,7 +15,7 @@ from oodometer.studies._toml import Field, NonEmpty, PositiveInt, freeze, valida
 OptimizerName = Literal["adam", "sgd", "adamw"]
 Schedule = Literal["constant", "inverse-square-root", "cosine", "step", "exponential"]
 Augment = Literal["none", "randaugment", "augmix", "augmix-jsd", "flip-crop"]
-TrainedPart = Literal["whole", "head"]
+TrainedPart = Literal["whole", "head", "none"]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LossWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # Weight of the Jensen–Shannon loss in the AugMix paper.
@@ -78,7 +78,8 @@ class TrainingConfig:
     few_shot          number of training rows used per class; None uses all rows
     part              "whole" trains all weights, "head" only the head, which is the last linear
                       layer or the MLP of an encoder; the rest of the network is then in evaluation
-                      mode, so dropout applies only before and inside the head
+                      mode, so dropout applies only before and inside the head. "none" trains
+                      nothing: a pretrained network is only evaluated
     coral             weight of the Deep CORAL loss over the training domains
     jsd               weight of the Jensen–Shannon loss if `augment` is "augmix-jsd"
     lr_decay          factor of the learning rate at each drop of the schedules "step" and

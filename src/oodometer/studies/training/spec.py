@@ -8,6 +8,8 @@ architecture = "mlp"                    # or a list of architectures; "timm:NAME
                                         # NAME of the package timm
 seeds = [0, 1]                          # or the number of seeds; default: the seed 0, or in a
                                         # random search the index of the draw
+weights_dir = "weights"                 # optional: the models are pretrained networks of timm that
+                                        # are only evaluated; the folder holds NAME.safetensors
 [fixed]                                 # values that are the same for all models
 lr = 1e-3
 [grid]                                  # lists of values; one model per combination is trained
@@ -291,6 +293,7 @@ class PartKeys(StrictModel):
     seeds: PositiveInt | NonEmpty[int] | None = Field(
         default=None, description="a list of whole numbers, or their number"
     )
+    weights_dir: Annotated[str, Field(min_length=1)] | None = None
     fixed: ValueTable = Field(default_factory=dict)
     grid: ValueTable = Field(default_factory=dict)
     sweep: Annotated[dict[str, Any], AfterValidator(_flatten_sweep)] | None = None
@@ -340,7 +343,10 @@ class PoolPart:
         """Convert the validated keys of a part."""
         sweep = None if table.sweep is None else Sweep.from_table(table.sweep)
         drawn = [parameter.key for parameter in sweep.parameters] if sweep else []
-        _check_set_once([*table.fixed, *table.grid, *drawn])
+        evaluated_only = {}
+        if table.weights_dir is not None:
+            evaluated_only = {"part": "none", f"{SETTING_PREFIX}weights": table.weights_dir}
+        _check_set_once([*evaluated_only, *table.fixed, *table.grid, *drawn])
         if isinstance(table.seeds, int):
             _check_count(table.seeds)
         seeds = tuple(range(table.seeds)) if isinstance(table.seeds, int) else table.seeds
@@ -348,7 +354,10 @@ class PoolPart:
             domains=_parse_domains(table.domains, group),
             architectures=_parse_architectures(table.architecture, group),
             seeds=seeds,
-            fixed={key: canonical_value(key, value) for key, value in table.fixed.items()},
+            fixed={
+                key: canonical_value(key, value)
+                for key, value in {**table.fixed, **evaluated_only}.items()
+            },
             grid={key: _grid_values(key, values) for key, values in table.grid.items()},
             sweep=sweep,
         )
@@ -509,7 +518,8 @@ def _check_set_once(keys: list[str]) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise InputError(
-                f"{key} is set in more than one of [fixed], [grid] and [sweep]. Set it once."
+                f"{key} is set in more than one of [fixed], [grid], [sweep] and weights_dir (which "
+                "sets part and settings.weights). Set it once."
             )
 
 

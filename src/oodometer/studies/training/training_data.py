@@ -91,6 +91,14 @@ def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet
     )
 
 
+def load_input_shape(config: TrainingConfig, group: DomainGroup) -> InputShape:
+    """Return the shape of images or vectors of the training domains; read one row per domain."""
+    parts = [load_training_domain(group, name) for name in config.domains]
+    _check_same_shape(config.domains, parts)
+    size = _input_size(group.kind, parts[0].take(slice(0, 1)))
+    return InputShape(kind=group.kind, classes=len(group.classes), size=size)
+
+
 def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingSample:
     """Apply the few-shot selection and the label noise of a configuration to a training set."""
     labels, classes = training_data.labels, training_data.shape.classes

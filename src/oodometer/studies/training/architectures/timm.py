@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -18,8 +19,9 @@ from oodometer.models.timm import (
     build_network,
     check_model_name,
     find_weights,
+    select_classes,
 )
-from oodometer.studies._toml import Field, PositiveInt
+from oodometer.studies._toml import Field, PositiveInt, prefix_errors
 from oodometer.studies.training.architectures._settings import (
     DropoutRate,
     check_settings,
@@ -45,7 +47,8 @@ class TimmNetwork:
     Images are normalized by the mean and standard deviation of the architecture's configuration in
     timm. With pretrained weights, grayscale images are copied to three channels. If the weights
     have another number of classes than the domain group, the head is new and its weights are
-    random; otherwise it is the head of the weights. Paths are relative to the current directory.
+    random; otherwise it is the head of the weights. Relative paths are relative to the folder
+    $OODOMETER_WEIGHTS if this variable is set, else to the current directory.
     """
 
     weights: Annotated[str, Field(min_length=1)] = RANDOM_WEIGHTS
@@ -64,10 +67,14 @@ class TimmNetwork:
         """Place of the pretrained weights in messages."""
         return self.weights
 
-    def check(self) -> None:
-        """Raise if timm does not have this network, or the file of weights is missing."""
+    def check_name(self) -> None:
+        """Raise if timm does not have this network."""
         check_model_name(self.name.removeprefix(TIMM_PREFIX))
-        find_weights(self._spec())
+
+    def check_weights(self) -> None:
+        """Raise if the file of weights does not exist."""
+        with prefix_errors("settings.weights"):
+            find_weights(self._spec())
 
     def build(self, shape: InputShape, *, load: bool = True) -> Any:
         """Return a new module; random weights are initialized from torch's random state.
@@ -77,6 +84,18 @@ class TimmNetwork:
         """
         check_shape(self, shape)
         return build_network(self._spec(shape), load=load)
+
+    def build_pretrained(self, shape: InputShape, classes: Sequence[str]) -> Any:
+        """Return the pretrained network with the head of its weights, reduced to the classes."""
+        check_shape(self, shape)
+        if self.weights == RANDOM_WEIGHTS:
+            raise InputError(
+                f"{self.name} is only evaluated (part = 'none'), and its weights are random. Set "
+                "weights_dir or settings.weights."
+            )
+        module = build_network(replace(self._spec(shape), classes=None))
+        select_classes(module, classes, self.name)
+        return module
 
     def fingerprint(self) -> str | None:
         """Return a hash of the pretrained weights; None if the weights are random."""

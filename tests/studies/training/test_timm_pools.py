@@ -1,0 +1,254 @@
+"""Pools of networks of timm: trained whole, head only, or only evaluated."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oodometer
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.models.timm import imagenet_classes, timm_package
+from oodometer.parallel.runners import processes
+from oodometer.studies.spec import Study
+from oodometer.studies.training import checkpoint
+from oodometer.studies.training._run import run
+from oodometer.studies.training._status import status
+from oodometer.studies.training.spec import BUILT_IN_FOLDER, PoolSpec
+from tests.support import command_line
+from tests.support.timm_weights import NETWORK, TRANSFORMER, write_weights
+from tests.support.training_problems import InMemoryDataset, InMemoryGroup
+
+
+def image_group(classes: tuple[str, ...] = ("dark", "bright"), side: int = 32) -> InMemoryGroup:
+    """Return a group of two domains of random images; brighter images are of later classes."""
+    datasets = {}
+    for seed, name in enumerate(("one", "two")):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(16) % len(classes)
+        means = 40 + 150 * labels / (len(classes) - 1)
+        noise = rng.normal(0, 20, (16, side, side, 3))
+        rows = np.clip(means[:, None, None, None] + noise, 0, 255).astype(np.uint8)
+        datasets[name] = InMemoryDataset(name, rows, labels)
+    sources = tuple((name, ()) for name in datasets)
+    return InMemoryGroup("toy", "images", classes, sources, datasets=datasets)
+
+
+def pool(group: InMemoryGroup | None = None, **changes: Any) -> PoolSpec:
+    return PoolSpec.open(
+        {
+            "group": group or image_group(),
+            "domains": ["one"],
+            "architecture": f"timm:{NETWORK}",
+            "fixed": {"epochs": 1, "batch": 8, "stop_at": "none"},
+            **changes,
+        }
+    )
+
+
+GROUP_FILE = """
+[groups.toy]
+classes = ["dark", "bright"]
+kind = "images"
+each = { reader = "npz", path = "{domain}.npz", share = 0.2 }
+domains = ["one", "two"]
+"""
+POOL_FILE = f"""
+group = "group.toml"
+domains = ["one"]
+architecture = "timm:{NETWORK}"
+[fixed]
+epochs = 1
+batch = 8
+stop_at = "none"
+[grid]
+part = ["whole", "head"]
+"""
+
+
+def write_pool_files(folder: Path) -> None:
+    """Write a pool, its group and the images of two domains."""
+    (folder / "group.toml").write_text(GROUP_FILE)
+    (folder / "pool.toml").write_text(POOL_FILE)
+    for name, dataset in image_group().datasets.items():
+        np.savez(folder / f"{name}.npz", x=dataset.take(slice(None)), y=dataset.labels)
+
+
+def test_pool_file_trains_measures_and_ranks_whole_networks_and_heads(tmp_path: Path) -> None:
+    write_pool_files(tmp_path)
+    done = command_line.run_json(tmp_path, "pool", "run", "pool.toml", "--data-dir", str(tmp_path))
+    assert (len(done["trained"]), done["failed"]) == (2, {})
+    spec = PoolSpec.open(tmp_path / "pool.toml", data=tmp_path)
+    folders = {config.part: f"pools/pool/{config.id}" for config in spec.recipes()}
+    model = oodometer.as_model(tmp_path / folders["head"])
+    one, two = (spec.group.domain(name, "train") for name in ("one", "two"))
+    result = oodometer.measure(model, one, two, training_data=one)
+    assert {"mmd-gaussian", "fisher-align", "sharpness", "hdh-divergence"} <= set(result.scores)
+    # Some measures need several source domains, and two are undefined if one class is predicted or
+    # the sum of the logits is negative.
+    skipped = {name for name, why in result.skipped.items() if "source domains" not in why}
+    assert skipped <= {"dispersion", "l2-path-norm"}
+    ranking = command_line.run_json(
+        tmp_path,
+        "rank",
+        *folders.values(),
+        "two.npz",
+        "--inputs",
+        "x",
+        "-t",
+        "randaugment",
+        "--draws",
+        "3",
+    )
+    assert len(ranking["models"]) == 2
+
+
+def test_workers_train_networks_of_timm(tmp_path: Path) -> None:
+    # A worker is another process, which imports torch and timm itself (4 seconds).
+    write_pool_files(tmp_path)
+    spec = PoolSpec.open(tmp_path / "pool.toml", data=tmp_path)
+    result = run(spec, tmp_path / "pool", runner=processes(1), limit=1)
+    assert (len(result.trained), result.failed) == (1, {})
+
+
+def test_head_of_pretrained_network_is_saved_without_its_body(tmp_path: Path) -> None:
+    network = write_weights(tmp_path / "w.safetensors", num_classes=5)
+    settings = {"weights": str(tmp_path / "w.safetensors")}
+    spec = pool(grid={"part": ["whole", "head"]}, fixed={"epochs": 1, "settings": settings})
+    assert not run(spec, tmp_path / "pool").failed
+    whole, head = (tmp_path / "pool" / config.id for config in spec.recipes())
+    assert checkpoint.load_facts(head)["new_head"] == 1
+    sizes = [(folder / checkpoint.WEIGHTS_FILE).stat().st_size for folder in (whole, head)]
+    assert sizes[1] < sizes[0] / 100
+    models: list[Any] = [checkpoint.load_model(head), checkpoint.load_model(head)]
+    assert models[0].module.body is models[1].module.body
+    np.testing.assert_array_equal(
+        models[0].module.body.conv1[0].weight.detach(), network.conv1[0].weight.detach()
+    )
+    # A network that was trained as a whole does not need the pretrained weights any more, a head
+    # does, and detects other weights.
+    (tmp_path / "w.safetensors").unlink()
+    assert checkpoint.load_model(whole).classify(np.zeros((1, 32, 32, 3), np.uint8)).k == 2
+    write_weights(tmp_path / "w.safetensors", num_classes=5, seed=1)
+    with pytest.raises(InputError, match="now holds another network"):
+        checkpoint.load_model(head)
+
+
+def test_head_with_the_classes_of_the_group_is_loaded(tmp_path: Path) -> None:
+    write_weights(tmp_path / "w.safetensors", num_classes=2)
+    settings = {"weights": str(tmp_path / "w.safetensors")}
+    spec = pool(fixed={"epochs": 1, "settings": settings})
+    run(spec, tmp_path / "pool")
+    (folder,) = checkpoint.finished_models(tmp_path / "pool").values()
+    assert "new_head" not in checkpoint.load_facts(folder)
+
+
+def test_missing_weights_stop_a_pool_that_trains(tmp_path: Path) -> None:
+    spec = pool(fixed={"settings": {"weights": str(tmp_path / "w.safetensors")}})
+    message = (
+        rf"settings.weights: There is no file '.*w.safetensors'; expected weights of timm:{NETWORK}"
+    )
+    with pytest.raises(InputError, match=message):
+        run(spec, tmp_path / "pool")
+
+
+def test_unknown_network_stops_a_pool(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'test_resnet'"):
+        run(pool(architecture="timm:test_resnets"), tmp_path)
+
+
+# Networks that are only evaluated ---------------------------------------------------------------
+
+
+def test_pretrained_networks_are_registered_and_missing_ones_listed(tmp_path: Path) -> None:
+    network = write_weights(tmp_path / "weights" / f"{NETWORK}.safetensors", num_classes=2)
+    names = [f"timm:{NETWORK}", f"timm:{TRANSFORMER}"]
+    spec = pool(architecture=names, fixed={}, weights_dir=str(tmp_path / "weights"))
+    folder = tmp_path / "pool"
+    assert status(spec, folder).missing == (names[1],)
+    result = run(spec, folder)
+    assert (len(result.trained), result.registered, result.failed) == (1, 1, {})
+    assert result.missing == (names[1],)
+    assert f"weights of 1 network are missing: {names[1]}." in result.summary()
+    (model,) = checkpoint.finished_models(folder).values()
+    assert checkpoint.load_facts(model)["converged"]
+    loaded: Any = checkpoint.load_model(model)
+    np.testing.assert_array_equal(loaded.module.head.weight.detach(), network.fc.weight.detach())
+    # The next run registers the network whose weights have come.
+    write_weights(tmp_path / "weights" / f"{TRANSFORMER}.safetensors", TRANSFORMER, num_classes=2)
+    again = run(spec, folder)
+    assert (again.before, len(again.trained), again.missing) == (1, 1, ())
+
+
+def test_registered_networks_are_models_of_a_study(tmp_path: Path) -> None:
+    write_weights(tmp_path / "weights" / f"{NETWORK}.safetensors", num_classes=2)
+    spec = pool(fixed={}, weights_dir=str(tmp_path / "weights"))
+    run(spec, tmp_path / "pool")
+    table = {"name": "s", "pools": [{"spec": spec, "folder": str(tmp_path / "pool")}]}
+    models = Study.open({**table, "metrics": ["error"]}).available_models().models
+    assert [model.architecture for model in models] == [f"timm:{NETWORK}"]
+    assert models[0].load().classify(np.zeros((1, 32, 32, 3), np.uint8)).k == 2
+
+
+def test_head_of_imagenet_is_reduced_to_the_classes_of_the_group(tmp_path: Path) -> None:
+    network = write_weights(tmp_path / f"{NETWORK}.safetensors", num_classes=1000)
+    wnids = imagenet_classes()
+    spec = pool(image_group((wnids[9], wnids[2])), fixed={}, weights_dir=str(tmp_path))
+    run(spec, tmp_path / "pool")
+    (folder,) = checkpoint.finished_models(tmp_path / "pool").values()
+    loaded: Any = checkpoint.load_model(folder)
+    expected = network.fc.weight.detach()[[9, 2]]
+    np.testing.assert_array_equal(loaded.module.head.weight.detach(), expected)
+
+
+def test_other_numbers_of_classes_fail_with_the_reason(tmp_path: Path) -> None:
+    write_weights(tmp_path / f"{NETWORK}.safetensors", num_classes=5)
+    result = run(pool(fixed={}, weights_dir=str(tmp_path)), tmp_path / "pool")
+    (reason,) = result.failed.values()
+    assert "have 5 classes, and there are 2 in the group" in reason
+
+
+def test_only_networks_of_timm_can_be_evaluated_without_training(tmp_path: Path) -> None:
+    result = run(pool(architecture="small-cnn", fixed={"part": "none"}), tmp_path)
+    (reason,) = result.failed.values()
+    assert "'small-cnn' has no pretrained head" in reason
+
+
+def test_weights_dir_excludes_part_and_weights() -> None:
+    with pytest.raises(InputError, match=r"part is set in more than one of .*weights_dir"):
+        pool(fixed={"part": "head"}, weights_dir="weights")
+
+
+def test_user_model_of_a_study_is_a_network_of_timm(tmp_path: Path) -> None:
+    write_weights(tmp_path / "w.safetensors", num_classes=2)
+    (tmp_path / "study.toml").write_text(
+        'group = "hypersphere"\nmetrics = ["error"]\n[[models]]\nname = "mine"\ntrained_on = "0"\n'
+        f'path = "timm:{NETWORK}"\nweights = "w.safetensors"\n'
+    )
+    (model,) = Study.open(tmp_path / "study.toml").available_models().models
+    assert model.load().name == "mine"
+    before = model.key
+    write_weights(tmp_path / "w.safetensors", num_classes=2, seed=1)
+    assert Study.open(tmp_path / "study.toml").available_models().models[0].key != before
+
+
+# The pool of the ImageNet Testbed ---------------------------------------------------------------
+
+
+def test_testbed_lists_196_networks_and_timm_has_the_named_ones() -> None:
+    text = (BUILT_IN_FOLDER / "imagenet-testbed.toml").read_text()
+    with_name = dict(re.findall(r'^  "timm:(\S+)", # (\S+)$', text, flags=re.MULTILINE))
+    without = re.sub(r"\n# ", " ", text.partition("Without a counterpart:")[2]).strip().split(", ")
+    assert len({*with_name.values(), *without}) == len(with_name) + len(without) == 196
+    assert set(with_name) <= set(timm_package().list_pretrained())
+    spec = PoolSpec.open("imagenet-testbed")
+    assert [config.architecture for config in spec.recipes()] == [f"timm:{n}" for n in with_name]
+    assert {config.part for config in spec.recipes()} == {"none"}
+
+
+def test_status_of_the_testbed_lists_missing_weights(tmp_path: Path) -> None:
+    shown = command_line.run(tmp_path, "pool", "status", "imagenet-testbed").stdout
+    assert "The pretrained weights of 92 networks are missing: timm:" in " ".join(shown.split())
