@@ -223,6 +223,7 @@ def test_draws_of_a_known_sweep_never_change() -> None:
 SIZES = {
     "ao-pacs": 4 * 9 * 72,
     "atc-amazon-wilds": 4,
+    "imagenet-testbed": 92,
     "atc-cifar-10": 2 * 2 * 4,
     "atc-cifar-100": 2 * 4,
     "atc-civilcomments": 4,

@@ -11,6 +11,7 @@ import pytest
 
 import oodometer
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.data.dataset import InMemoryDataset
 from oodometer.models.timm import imagenet_classes, timm_package
 from oodometer.parallel.runners import processes
 from oodometer.studies.spec import Study
@@ -20,7 +21,7 @@ from oodometer.studies.training._status import status
 from oodometer.studies.training.spec import BUILT_IN_FOLDER, PoolSpec
 from tests.support import command_line
 from tests.support.timm_weights import NETWORK, TRANSFORMER, write_weights
-from tests.support.training_problems import InMemoryDataset, InMemoryGroup
+from tests.support.training_problems import InMemoryGroup
 
 
 def image_group(classes: tuple[str, ...] = ("dark", "bright"), side: int = 32) -> InMemoryGroup:
@@ -74,7 +75,7 @@ def write_pool_files(folder: Path) -> None:
     (folder / "group.toml").write_text(GROUP_FILE)
     (folder / "pool.toml").write_text(POOL_FILE)
     for name, dataset in image_group().datasets.items():
-        np.savez(folder / f"{name}.npz", x=dataset.take(slice(None)), y=dataset.labels)
+        np.savez(folder / f"{name}.npz", x=dataset.take(slice(None)), y=np.asarray(dataset.labels))
 
 
 def test_pool_file_trains_measures_and_ranks_whole_networks_and_heads(tmp_path: Path) -> None:
@@ -158,6 +159,20 @@ def test_missing_weights_stop_a_pool_that_trains(tmp_path: Path) -> None:
 def test_unknown_network_stops_a_pool(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'test_resnet'"):
         run(pool(architecture="timm:test_resnets"), tmp_path)
+
+
+def test_commands_open_networks_of_timm(tmp_path: Path) -> None:
+    write_pool_files(tmp_path)
+    for seed, name in enumerate(("a", NETWORK)):
+        write_weights(tmp_path / f"{name}.safetensors", num_classes=2, seed=seed)
+    models = (f"timm:{NETWORK}@a.safetensors", f"timm:{NETWORK}@.")
+    options = ("two.npz", "--inputs", "x", "-t", "randaugment", "--draws", "2")
+    ranking = command_line.run_json(tmp_path, "rank", *models, *options)
+    assert {row["model"] for row in ranking["models"]} == {f"{NETWORK}@a", NETWORK}
+    invariance = ("invariance", f"timm:{NETWORK}", *options)
+    assert command_line.run(tmp_path, *invariance, "--weights", "a.safetensors").returncode == 0
+    failed = command_line.run(tmp_path, *invariance, "--weights", "b.safetensors")
+    command_line.assert_one_line_error(failed, "b.safetensors'; expected weights of timm:")
 
 
 # Networks that are only evaluated ---------------------------------------------------------------
