@@ -21,9 +21,10 @@ from oodometer.studies.toys import (
     hypersphere_rows,
     spurious_rows,
 )
+from oodometer.studies.toys.spurious import DEFAULT_ROWS
 
 Line = list[tuple[float, float]]
-N = 100_000
+N = DEFAULT_ROWS
 
 
 def lines(rows: Sequence[HypersphereRow]) -> dict[str, Line]:
@@ -70,7 +71,8 @@ def spurious_claims(
     over = min(row.estimates["atc-mc"] - row.truth for row in narrow[:9])
     return [
         Claim("spurious: the error of ATC is within the bound of Theorem 3", off["atc-mc"] <= bound,
-              f"{points(off['atc-mc'])} points at most; the bound is {points(bound)}."),
+              f"{points(off['atc-mc'])} points at most; the bound is {points(bound)}, and it requires "
+              f"at least {SpuriousToy().min_rows():,} source rows."),
         Claim("spurious: AC, DOC and GDE have larger errors", others > bound,
               f"The smallest of them is {points(others)} points."),
         Claim("spurious: importance re-weighting over bins has a larger error", min(wide, mass) > bound,

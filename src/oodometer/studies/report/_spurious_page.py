@@ -121,7 +121,7 @@ def _accuracy_figure(rows: Sequence[SpuriousRow]) -> Figure:
 
 
 def _identified_figure(rows: Sequence[SpuriousRow]) -> Figure:
-    names = ("wrong and above the threshold", "correct and below the threshold")
+    names = ("wrong, above threshold", "correct, below threshold")
     shares = [(row.falsely_identified.correct, row.falsely_identified.incorrect) for row in rows]
     series = [
         ChartSeries(
