@@ -145,8 +145,9 @@ def best_configurations(
     for entry in candidates:
         groups[entry.architecture, entry.task, entry.size].append(entry)
     order = sort_sizes([size for _, _, size in groups])
+    configurations = _Configurations.from_table(table)
     results = [
-        _average_choices(table, key, groups[key])
+        _average_choices(configurations, key, groups[key])
         for key in sorted(groups, key=lambda key: (key[0], key[1], order.index(key[2])))
     ]
     known = tuple(result for result in results if result is not None)
@@ -170,6 +171,26 @@ class _Candidates:
     training: str
     models: tuple[int, ...]
     errors: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Configurations:
+    """Configuration of every model, and the settings that are shown.
+
+    `cells` has the values of all training settings per model, or the name of the model if the table
+    has no settings. `shown` maps the settings that differ between models to their positions.
+    """
+
+    models: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    shown: Mapping[str, int]
+
+    @classmethod
+    def from_table(cls, table: EvaluationTable) -> _Configurations:
+        keys = setting_keys(table)
+        columns = [recipe_cells(table, key) for key in keys] or [table.models]
+        shown = {key: keys.index(key) for key in varying_settings(table) if key != FEW_SHOT_KEY}
+        return cls(table.models, tuple(zip(*columns, strict=True)), shown)
 
 
 def _model_means(table: EvaluationTable, values: Floats) -> Floats:
@@ -211,9 +232,9 @@ def _pairs_by_training_set(table: EvaluationTable) -> dict[tuple[str, str], list
 
 
 def _average_choices(
-    table: EvaluationTable, key: tuple[str, str, str], groups: Sequence[_Candidates]
+    configurations: _Configurations, key: tuple[str, str, str], groups: Sequence[_Candidates]
 ) -> ArchitecturePerformance | None:
-    choices = [_choose_configuration(table, group) for group in groups]
+    choices = [_choose_configuration(configurations, group) for group in groups]
     known = tuple(choice for choice in choices if choice is not None)
     if not known:
         return None
@@ -235,23 +256,21 @@ def _average_choices(
     )
 
 
-def _choose_configuration(table: EvaluationTable, group: _Candidates) -> ConfigurationChoice | None:
-    keys = setting_keys(table)
-    cells = [recipe_cells(table, key) for key in keys]
+def _choose_configuration(
+    configurations: _Configurations, group: _Candidates
+) -> ConfigurationChoice | None:
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, model in enumerate(group.models):
         if np.isfinite(group.errors[row]).all():
-            own = tuple(column[model] for column in cells)
-            members[own or (table.models[model],)].append(row)
+            members[configurations.cells[model]].append(row)
     if not members:
         return None
     means = {own: group.errors[rows].mean(axis=0) for own, rows in members.items()}
     best = min(sorted(means), key=lambda own: means[own][0])
-    shown = [key for key in varying_settings(table) if key != FEW_SHOT_KEY]
     return ConfigurationChoice(
         training=group.training,
-        settings={key: best[keys.index(key)] for key in shown},
-        models=tuple(table.models[group.models[row]] for row in members[best]),
+        settings={key: best[j] for key, j in configurations.shown.items()},
+        models=tuple(configurations.models[group.models[row]] for row in members[best]),
         candidates=len(members),
         validation_error=float(means[best][0]),
         id_error=float(means[best][1]),
