@@ -185,7 +185,9 @@ def ao_rows() -> dict[str, list[Any]]:
                 if task == "sentiment":
                     values["adversarial_error"] = float("nan")
                 rows.append({"model": f"{task}-{number}", "trained_on": home, "tested_on": tested,
-                             "accuracy": rng.random(), "task": task, "n": 100, **values})  # fmt: skip
+                             "accuracy": rng.random(), "task": task, "n": 100, **values,
+                             "recipe.augment": ("none", "augmix")[number // 2 % 2],
+                             "recipe.few_shot": 20 if number >= 22 else None})  # fmt: skip
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -195,6 +197,9 @@ def test_correlation_page_counts_pairs_and_shows_missing_values() -> None:
     assert "PACS (2 pairs;" in text
     assert "and reviews (2 pairs," in text
     assert "+0.49 in the paper" in text
+    assert "Loadings on PACS after equamax" in text
+    assert "those of 22 networks that are trained on full datasets; 2 others" in text
+    assert "| variable " in text
     line = next(one for one in text.splitlines() if one.startswith("| ID adversarial_error"))
     assert [cell.strip() for cell in line.split("|")][5] == "–", "there are no attacks on texts"
     alone = table.select_rows(np.array([task == "sentiment" for task in table.columns["task"]]))
