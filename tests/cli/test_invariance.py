@@ -12,6 +12,7 @@ import pytest
 
 import oodometer
 from tests.support.command_line import assert_one_line_error, run, run_json
+from tests.support.marian_folders import write_marian_folders
 from tests.support.scorer_files import SCORERS
 
 
@@ -232,3 +233,24 @@ def test_invalid_strength_is_an_error(scorer_folder: Path) -> None:
         run(scorer_folder, *words, "backtranslate", "--strength", "fixed"),
         "--strength is not a setting of the transform 'backtranslate'. Leave it out.",
     )
+
+
+def test_translator_names_two_marian_models(scorer_folder: Path) -> None:
+    write_marian_folders(scorer_folder)
+    words = ("invariance", "scorers:words", "reviews.csv", "--text", "review", "-t", "NI-BT",
+             "--draws", "2", "--max-inputs", "30")  # fmt: skip
+    folders = ("--translator", "en-de", "de-en")
+    result = run_json(scorer_folder, *words, *folders)
+    assert (result["transform"], result["label"], result["magnitude"]) == (
+        "backtranslate", "BT", 0.7,
+    )  # fmt: skip
+    assert "en-de" in result["settings"]
+    small = run_json(scorer_folder, *words, *folders, "--batch-size", "7")
+    assert small["models"] == result["models"]
+    other = run_json(scorer_folder, *words, *folders, "--seed", "1")
+    assert other["models"] != result["models"]
+    missing = run(scorer_folder, *words, "--translator", "en-de", "en-fr")
+    assert_one_line_error(missing, "en-fr", "as a translation model: it has no config.json")
+    wrong = run(scorer_folder, "invariance", "scorers:words", "reviews.csv", "--text", "review",
+                "-t", "eda", *folders)  # fmt: skip
+    assert_one_line_error(wrong, "--translator is not a setting of the transform 'eda'.")

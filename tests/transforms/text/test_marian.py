@@ -16,8 +16,11 @@ WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "a", "cat", "dog", "runs", "wel
 TEXTS = ["the cat runs . a dog runs well .", "a dog", "", "?", "the the the cat cat . " * 4]
 
 
-def save_model(place: Path, seed: int) -> Path:
-    """Save a one-layer BART with eleven words, separated by spaces."""
+def save_model(place: Path, seed: int, architecture: str = "bart") -> Path:
+    """Save a one-layer network with eleven words, separated by spaces.
+
+    The architecture is BART, or FSMT: that of the English and German models of Ng et al. (2022).
+    """
     import tokenizers
     import torch
     import transformers
@@ -34,12 +37,23 @@ def save_model(place: Path, seed: int) -> Path:
         bos_token="<s>",
     ).save_pretrained(place)  # fmt: skip
     torch.manual_seed(seed)
-    config = transformers.BartConfig(
-        vocab_size=len(WORDS), d_model=16, encoder_layers=1, decoder_layers=1,
-        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16,
-        decoder_ffn_dim=16, max_position_embeddings=300, init_std=0.6,
-    )  # fmt: skip
-    transformers.BartForConditionalGeneration(config).save_pretrained(place)
+    sizes: dict[str, Any] = {
+        "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16,
+        "max_position_embeddings": 300, "init_std": 0.6,
+    }  # fmt: skip
+    network: Any
+    if architecture == "bart":
+        network = transformers.BartForConditionalGeneration(
+            transformers.BartConfig(vocab_size=len(WORDS), **sizes)
+        )
+    else:
+        network = transformers.FSMTForConditionalGeneration(
+            transformers.FSMTConfig(
+                langs=["en", "de"], src_vocab_size=len(WORDS), tgt_vocab_size=len(WORDS), **sizes
+            )
+        )
+    network.save_pretrained(place)
     return place
 
 
@@ -58,20 +72,25 @@ def test_batch_does_not_change_translations(pair: Marian) -> None:
     assert whole[2:4] == TEXTS[2:4]
 
 
-def test_sampling_matches_a_loop_without_a_cache(pair: Marian) -> None:
+@pytest.mark.parametrize("architecture", ["bart", "fsmt"])
+def test_sampling_matches_a_loop_without_a_cache(architecture: str, tmp_path: Path) -> None:
     """The reference runs one row at a time, with the full prefix for every token."""
     import torch
 
-    tokenizer, model = module._load_model(pair.forward)
+    folder = save_model(tmp_path / architecture, 0, architecture)
+    tokenizer, model = module._load_model(folder)
     uniforms = np.random.default_rng(0).random((2, MAX_TOKENS))
     sentences, warmth = ["the cat runs .", "a dog"], np.array([0.9, 0.4])
-    result = module._sample_translations(pair.forward, sentences, warmth, uniforms)
+    result = module._sample_translations(folder, sentences, warmth, uniforms)
     for row, sentence in enumerate(sentences):
         encoding = tokenizer(sentence, return_tensors="pt")
         ids: list[int] = [model.config.decoder_start_token_id]
         for step in range(2 * encoding["input_ids"].shape[1] + 10):
             with torch.no_grad():
-                out = model(**encoding, decoder_input_ids=torch.tensor([ids]), use_cache=False)
+                out = model(
+                    input_ids=encoding["input_ids"], attention_mask=encoding["attention_mask"],
+                    decoder_input_ids=torch.tensor([ids]), use_cache=False,
+                )  # fmt: skip
             scores = out.logits[0, -1].double().numpy()
             scores[1] = -np.inf
             probs = np.exp(scores / warmth[row] - (scores / warmth[row]).max())

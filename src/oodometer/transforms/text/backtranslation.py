@@ -42,8 +42,8 @@ class BackTranslation(Transform):
         Largest temperature with `Marian`, otherwise largest fraction of sentences to translate. It
         is from 0 to 1.
     translator : Marian, Apertium or callable, optional
-        `Marian(forward, backward)` uses two local models, and `Apertium(pair)` uses an installed
-        program. Any other function must return the round-trip translations of a list of texts.
+        `Marian(forward, backward)` uses two local models, for example from English to German and
+        back, and `Apertium(pair)` uses an installed program. Any other function must return the round-trip translations of a list of texts.
         Default: Apertium.
 
     Examples

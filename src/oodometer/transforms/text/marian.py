@@ -1,11 +1,13 @@
 """Back-translation by two local Marian models, with sampling (Junczys-Dowmunt et al., ACL 2018).
 
-The tokenizer of Marian needs the package sentencepiece. Folders of other encoder-decoder models
-also work if they contain a tokenizer.json.
+A folder contains a model as published for Hugging Face (for English and German: opus-mt-en-de and
+opus-mt-de-en), with weights as safetensors. The tokenizer of Marian needs the package
+sentencepiece. Folders of other encoder-decoder models also work if they contain a tokenizer.json.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -117,11 +119,14 @@ def _sample_next(logits: Floats, temperatures: Floats, uniforms: Floats, config:
 @lru_cache(maxsize=4)
 def _load_model(folder: Path) -> tuple[Any, Any]:
     try:
-        return load_pretrained(folder, "AutoModelForSeq2SeqLM", purpose="a translation model")
+        with warnings.catch_warnings():
+            # The tokenizer of Marian does not use sacremoses when it encodes or decodes texts.
+            warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+            return load_pretrained(folder, "AutoModelForSeq2SeqLM", purpose="a translation model")
     except InputError as error:
         if "sentencepiece" in str(error.__cause__).lower() and find_spec("sentencepiece") is None:
             raise MissingExtra(
                 f"The tokenizer in {str(folder)!r} needs the package 'sentencepiece', which is not "
-                "installed. Install it with: pip install sentencepiece"
+                'installed. Install it with: pip install "oodometer[hf]"'
             ) from error
         raise
