@@ -119,6 +119,24 @@ def test_changed_settings_are_computed_again(tmp_path: Path) -> None:
     assert [(row["tested_on"], row["measure"], row["value"]) for row in rows] == before
 
 
+def test_smoothness_is_computed_from_the_same_draws_without_the_identity(tmp_path: Path) -> None:
+    """Gaussian noise has no strength, so MS and NI differ only by the row itself."""
+    few = {"models": study_tasks.BALLS[:1], "estimators": "none", "measures": [], "metrics": []}
+    noise = {"transform": "gaussian", "magnitude": 1.0, "draws": 4}
+    both = [noise, {**noise, "transform": "MS-Gaussian"}]
+    assert run(study(**few, domains=["0"], invariance=both), tmp_path).remaining == 0
+    values = dict(columns(tmp_path, "measure", "value"))
+    end = "-gaussian draws=4 magnitude=1"
+    without = "-gaussian draws=4 identity=false magnitude=1"
+    assert values[f"ei{without}"] == values[f"ei{end}"]
+    assert values[f"ms{end}"] != values[f"ni{end}"]
+    assert values[f"mse{end}"] != values[f"ne{end}"]
+    # The 60 rows have neighborhoods of 4 members without the row itself, and of 5 with it.
+    for name, members in (("ms", 4), ("ni", 5)):
+        votes = values[f"{name}{end}"] * 60 * members
+        assert votes == pytest.approx(round(votes), abs=1e-6)
+
+
 def test_two_studies_can_share_a_store(tmp_path: Path, done: Path) -> None:
     run(study(models=study_tasks.BALLS[2:]), tmp_path)
     run(study(models=study_tasks.BALLS[:2]), tmp_path)
