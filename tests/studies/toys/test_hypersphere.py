@@ -22,6 +22,7 @@ from oodometer.studies.toys.hypersphere import (
     confidences,
     fit_atc_thresholds,
     is_inside,
+    noisy_labels,
     rank_by_distance,
     score_models,
     train_pool,
@@ -62,6 +63,22 @@ def test_points_inside_the_sphere_have_class_one() -> None:
         False,
         True,
     ]
+
+
+def test_half_of_the_noisy_labels_are_wrong() -> None:
+    """NI §4.2: noisy labels are uniform samples from the label space."""
+    toy = HypersphereToy(models=200, points=2000, noise=1.0)
+    labels = is_inside(toy.sample_domain(POLE, rng_for(0, "points")))
+    found = noisy_labels(labels, toy, rng_for(0, "labels"))
+    wrong = (found != labels).mean(axis=1)
+    shares = rng_for(0, "labels").uniform(0.0, 1.0, 200)
+    # Five standard errors of a share of 1/4 in 2000 points and of 1/2.
+    assert np.abs(wrong - shares / 2).max() < 5 * 0.5 / math.sqrt(2000)
+    assert wrong.mean() == pytest.approx(0.25, abs=0.02)
+    # The errors do not prefer a class.
+    assert (found != labels)[:, labels].mean() == pytest.approx(wrong.mean(), abs=0.01)
+    clean = noisy_labels(labels, replace(toy, noise=0.0), rng_for(0, "labels"))
+    assert (clean == labels).all()
 
 
 def test_atc_of_all_models_matches_the_estimator(models: Perceptrons) -> None:
@@ -145,7 +162,7 @@ def test_defaults_are_those_of_the_paper() -> None:
         ("models", 1, "models must be at least 2; got 1"),
         ("steps", 0, "steps must be above 0; got 0"),
         ("variance", float("nan"), "variance must be above 0; got nan"),
-        ("noise", 0.7, "noise must be at least 0 and at most 0.5; got 0.7"),
+        ("noise", 1.1, "noise must be at least 0 and at most 1; got 1.1"),
         ("noise", -0.1, "noise must be"),
         ("distances", 1, "distances must be at least 2"),
     ],

@@ -1,8 +1,9 @@
 """Hypersphere toy: how well measures rank models far from the training data (Ng et al. 2023, §5.1).
 
 Models classify whether a point is inside the unit hypersphere of R¹⁶. They are trained on points
-around the north pole of the sphere, with up to 30 % wrong labels, and then ranked on points at
-increasing distances from the pole.
+around the north pole of the sphere, with up to 30 % label noise, and then ranked on points at
+increasing distances from the pole. A noisy label is drawn uniformly from both classes, so half of
+the noisy labels are wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class HypersphereToy:
     points : int
         Number of points per domain.
     noise : float
-        Largest share of wrong training labels. The share of each model is between 0 and this value.
+        Largest probability that a training label is replaced by a label drawn uniformly from both
+        classes, from 0 to 1. The probability of each model is between 0 and this value.
     distances : int
         Number of distances from the pole, from 0 to π.
     centres : int
@@ -94,8 +96,8 @@ class HypersphereToy:
                 if not (math.isfinite(value) and value >= 2):
                     raise out_of_range(setting.name, value, low=2)
             elif setting.name == "noise":
-                if not 0 <= value <= 0.5:
-                    raise out_of_range("noise", value, low=0, high=0.5)
+                if not 0 <= value <= 1:
+                    raise out_of_range("noise", value, low=0, high=1)
             elif not (math.isfinite(value) and value > 0):
                 raise out_of_range(setting.name, value, above=0)
 
@@ -182,16 +184,25 @@ def rank_by_distance(
 def train_pool(
     toy: HypersphereToy, seed: int, progress: ProgressCallback | None = None
 ) -> Perceptrons:
-    """Train all models on the same points around the pole, each with its own wrong labels."""
+    """Train all models on the same points around the pole, each with its own noisy labels."""
     points = toy.sample_domain(
         toy.sample_centre(0.0, rng_for(seed, "pole")), rng_for(seed, "train")
     )
-    rng = rng_for(seed, "labels")
-    shares = rng.uniform(0.0, toy.noise, toy.models)
-    wrong = rng.random((toy.models, toy.points)) < shares[:, None]
+    labels = noisy_labels(is_inside(points), toy, rng_for(seed, "labels"))
     weights = initial_weights(toy.models, toy.dimension, toy.hidden, rng_for(seed, "weights"))
     training = PerceptronTraining(toy.steps, toy.rate)
-    return train_perceptrons(weights, points, is_inside(points) ^ wrong, training, progress)
+    return train_perceptrons(weights, points, labels, training, progress)
+
+
+def noisy_labels(labels: Bools, toy: HypersphereToy, rng: np.random.Generator) -> Bools:
+    """Return the training labels of every model, shape (models, points).
+
+    Each label is redrawn from both classes with the noise probability of its model.
+    """
+    shape = (toy.models, len(labels))
+    shares = rng.uniform(0.0, toy.noise, toy.models)
+    redrawn = rng.random(shape) < shares[:, None]
+    return np.where(redrawn, rng.random(shape) < 0.5, labels)
 
 
 def fit_atc_thresholds(models: Perceptrons, toy: HypersphereToy, seed: int) -> Floats:
