@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies._toml import Field, NonEmpty, PositiveInt, freeze, validate_fields
+from oodometer.studies.training.architectures import pin_settings
 
 OptimizerName = Literal["adam", "sgd", "adamw"]
 Schedule = Literal["constant", "inverse-square-root", "cosine", "step", "exponential"]
@@ -116,7 +117,8 @@ class TrainingConfig:
     warmup_epochs: Annotated[int, Field(ge=0)] = 0
 
     def __post_init__(self) -> None:
-        settings = {name: freeze(value) for name, value in sorted(self.settings.items())}
+        pinned = pin_settings(self.architecture, self.settings)
+        settings = {name: freeze(value) for name, value in sorted(pinned.items())}
         object.__setattr__(self, "settings", settings)
         # This also converts 1 to 1.0 in float fields, so that both give the same hash.
         validate_fields(self, "the training configuration")

@@ -476,7 +476,9 @@ class PoolSpec:
         """Raise if an architecture lacks a setting, or if a value is not allowed."""
         full_settings: dict[str, dict[str, Any]] = {}
         for part in self.parts:
-            probed = replace(part, domains=part.domains[:1])
+            # Some values of coral and batch fit only some numbers of training domains.
+            smallest, largest = (choose(part.domains, key=len) for choose in (min, max))
+            probed = replace(part, domains=(smallest, largest))
             for _ in self._expand(probed, part.probe_values(), full_settings):
                 pass
 

@@ -1,7 +1,7 @@
-"""Tokenizers of text models: learned byte-pair encoding, and tokenizers of pretrained networks.
+"""Tokenizers of text models: learned or loaded byte-pair encoding, and those of encoders.
 
-Byte-pair encoding (Sennrich et al., ACL 2016) is learned from the training texts. Its smallest
-tokens are single bytes, so every text can be encoded.
+Byte-pair encoding (Sennrich et al., ACL 2016) is learned from the training texts or loaded from
+files in the formats of GPT-2. Its smallest tokens are single bytes, so every text can be encoded.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from oodometer.core.array_types import Ints
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error
 from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, require
+from oodometer.studies.training.file_hash import hash_files
 
 TextPair = tuple[str, str]
 TextRow = str | TextPair
@@ -26,6 +27,20 @@ PAD = 0
 PAD_NAME = "<no text>"
 # 256 tokens for all bytes and one for padding; with fewer tokens some texts cannot be encoded.
 MIN_VOCABULARY = 257
+TOKENIZER_FILE = "tokenizer.json"
+# Names of the vocabulary and of the list of merges in published folders: those of Hugging Face, and
+# those of OpenAI and fairseq.
+VOCABULARY_AND_MERGES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
+TOKENIZER_FILES_ALLOWED = (
+    "a folder with tokenizer.json, with vocab.json and merges.txt, or with encoder.json and "
+    "vocab.bpe, or the path of a tokenizer.json"
+)
+# Symbols that are appended to a vocabulary without a padding token. GPT-2 has 50,257 types; Ng et
+# al. (2023) count 50,263 with the symbols of fairseq, which they do not list. These six are
+# fairseq's four dictionary symbols, the mask of RoBERTa and one placeholder of fairseq's dictionary.
+FAIRSEQ_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "madeupword0000")
+# Names of padding tokens in published vocabularies.
+PAD_NAMES = ("<pad>", "[PAD]")
 # Number of rows encoded at once. This limits memory, because the encoder returns much more data
 # per row than the token ids that are kept.
 ENCODE_BATCH_ROWS = 4096
@@ -55,6 +70,26 @@ class Tokenizer:
                 f"padding; got {size}."
             )
         return cls(_set_length(_train_bpe(texts, size), length, pad=(PAD, PAD_NAME)))
+
+    @classmethod
+    def from_files(cls, path: str | Path, length: int) -> Tokenizer:
+        """Load tokenizer.json, or the vocabulary and merges of a byte-level BPE such as GPT-2's.
+
+        If the vocabulary has no padding token, `FAIRSEQ_SYMBOLS` are appended to it.
+        """
+        files = tokenizer_files(path)
+        try:
+            backend = _read_bpe(*files) if len(files) == 2 else _read_tokenizer_file(files[0])
+        except InputError:
+            raise
+        except Exception as error:  # the package raises plain Exception
+            reason = format_error(error, first_line=True).rstrip(".")
+            raise InputError(
+                f"Cannot read the tokenizer in {str(path)!r}: {reason}. Copy the published files "
+                "there again."
+            ) from error
+        backend, pad = _add_padding_token(backend, files[0])
+        return cls(_set_length(backend, length, pad=pad))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -151,6 +186,97 @@ class HuggingFaceTokenizer(Tokenizer):
 
     def _token_ids(self, numbers: Ints) -> Ints:
         return numbers[:, 0] if numbers.ndim == 3 else numbers
+
+
+def tokenizer_files(path: str | Path) -> tuple[Path, ...]:
+    """Return the files of a tokenizer: one tokenizer.json, or a vocabulary and its merges."""
+    path = Path(path)
+    if path.is_file() and path.suffix == ".json":
+        return (path,)
+    if (path / TOKENIZER_FILE).is_file():
+        return (path / TOKENIZER_FILE,)
+    for names in VOCABULARY_AND_MERGES:
+        if all((path / name).is_file() for name in names):
+            return tuple(path / name for name in names)
+    known = [name for names in VOCABULARY_AND_MERGES for name in names]
+    present = [name for name in known if (path / name).is_file()]
+    reason = f"has only {' and '.join(present)}" if present else "has none of these files"
+    if not path.exists():
+        reason = "does not exist"
+    raise InputError(
+        f"tokenizer must be {TOKENIZER_FILES_ALLOWED}; got {str(path)!r}, which {reason}."
+    )
+
+
+def hash_tokenizer(path: str | Path) -> str:
+    """Return a hash of the files of a tokenizer."""
+    return hash_files(tokenizer_files(path))
+
+
+def _read_tokenizer_file(file: Path) -> Any:
+    return _tokenizers_package().Tokenizer.from_str(file.read_text(encoding="utf-8"))
+
+
+def _read_bpe(vocabulary_file: Path, merges_file: Path) -> Any:
+    """Return a byte-level BPE that splits texts into words as GPT-2 does."""
+    package = _tokenizers_package()
+    byte_level = package.pre_tokenizers.ByteLevel
+    vocabulary = json.loads(vocabulary_file.read_text(encoding="utf-8"))
+    if not isinstance(vocabulary, dict):
+        raise InputError(f"{str(vocabulary_file)!r} must be a JSON object from tokens to ids.")
+    missing = sorted(set(byte_level.alphabet()) - vocabulary.keys())
+    if missing:
+        raise InputError(
+            f"{str(vocabulary_file)!r} must have a token for each of the 256 bytes, so that every "
+            f"text can be encoded; {len(missing)} are missing, the first is {missing[0]!r}."
+        )
+    backend = package.Tokenizer(
+        package.models.BPE(vocab=vocabulary, merges=_read_merges(merges_file))
+    )
+    backend.pre_tokenizer = byte_level(add_prefix_space=False)
+    backend.decoder = package.decoders.ByteLevel()
+    return backend
+
+
+def _read_merges(file: Path) -> list[tuple[str, str]]:
+    """Return the pairs of tokens to merge, in order of priority."""
+    merges = []
+    # Not splitlines(), which also splits at characters that are parts of tokens.
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+        if (number == 1 and line.startswith("#version")) or not line.strip():
+            continue
+        first, _, second = line.rstrip("\r").partition(" ")
+        if not first or not second or " " in second:
+            raise InputError(
+                f"Line {number} of {str(file)!r} must be two tokens with a space between them; got "
+                f"{line!r:.60}."
+            )
+        merges.append((first, second))
+    return merges
+
+
+def _add_padding_token(backend: Any, file: Path) -> tuple[Any, tuple[int, str]]:
+    """Return the tokenizer and its padding token; append `FAIRSEQ_SYMBOLS` if there is none."""
+    if backend.padding is not None:
+        return backend, (backend.padding["pad_id"], backend.padding["pad_token"])
+    known = backend.get_vocab()
+    for name in PAD_NAMES:
+        if name in known:
+            return backend, (known[name], name)
+    content = json.loads(backend.to_str())
+    if not isinstance(content["model"]["vocab"], dict):
+        raise InputError(
+            f"The tokenizer in {str(file)!r} has no padding token; expected one with the name "
+            f"{' or '.join(PAD_NAMES)}. Add one to the vocabulary."
+        )
+    # The symbols are ordinary entries of the vocabulary, not added tokens, so that their names
+    # inside a text are encoded as text.
+    start = max(known.values()) + 1
+    symbols = [symbol for symbol in FAIRSEQ_SYMBOLS if symbol not in known]
+    new = {symbol: number for number, symbol in enumerate(symbols, start=start)}
+    content["model"]["vocab"] = {**known, **new}
+    extended = _tokenizers_package().Tokenizer.from_str(json.dumps(content))
+    return extended, (new["<pad>"], "<pad>")
 
 
 def _tokenizers_package() -> Any:

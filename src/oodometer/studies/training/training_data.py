@@ -80,6 +80,7 @@ def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet
         classes=len(group.classes),
         size=_input_size(whole.kind, inputs),
         vocabulary=0 if tokenizer is None else tokenizer.size,
+        pad=0 if tokenizer is None else tokenizer.pad,
     )
     return TrainingSet(
         inputs=inputs,

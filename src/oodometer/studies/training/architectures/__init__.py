@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         head_name,
         head_parameters,
         last_linear_name,
+        pin_settings,
         stored_settings,
     )
 
@@ -26,6 +27,7 @@ __all__ = [
     "head_name",
     "head_parameters",
     "last_linear_name",
+    "pin_settings",
     "stored_settings",
 ]
 
@@ -40,6 +42,7 @@ if not TYPE_CHECKING:
             "head_name": "registry",
             "head_parameters": "registry",
             "last_linear_name": "registry",
+            "pin_settings": "registry",
             "stored_settings": "registry",
         },
     )

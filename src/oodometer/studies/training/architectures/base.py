@@ -15,13 +15,15 @@ class InputShape:
 
     `size` is (channels, height, width) for images and (d,) for vectors. For texts and pairs of
     texts it is (length,), the number of tokens to which each text is truncated or padded.
-    `vocabulary` is the number of different tokens; it is 0 for other inputs.
+    `vocabulary` is the number of different tokens and `pad` the id of the padding token; both are 0
+    for other inputs.
     """
 
     kind: InputKind
     classes: int
     size: tuple[int, ...]
     vocabulary: int = 0
+    pad: int = 0
 
 
 @runtime_checkable

@@ -5,7 +5,6 @@ Nothing is downloaded, and no code in the folder is executed.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -26,6 +25,7 @@ from oodometer.studies.training.architectures._settings import (
 )
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import make_module
+from oodometer.studies.training.file_hash import hash_files
 from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
 MODEL_DESCRIPTION = "an encoder"
@@ -121,7 +121,7 @@ class HuggingFaceEncoder:
         if not (folder / "config.json").is_file():
             raise invalid_folder_error(folder, MODEL_DESCRIPTION, "it has no config.json")
         files = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
-        return _hash_files(tuple((str(file), file.stat().st_mtime_ns) for file in files))
+        return hash_files(files)
 
     def share_body(self, module: Any) -> None:
         """Replace the body of a module by one that all models with this encoder share.
@@ -163,14 +163,6 @@ def _mean_pool(hidden: Any, mask: Any) -> Any:
 
 def _first_token(hidden: Any, _: Any) -> Any:
     return hidden[:, 0]
-
-
-@lru_cache(maxsize=8)
-def _hash_files(files: tuple[tuple[str, int], ...]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for name, _ in files:
-        digest.update(Path(name).read_bytes())
-    return digest.hexdigest()
 
 
 @lru_cache(maxsize=1)

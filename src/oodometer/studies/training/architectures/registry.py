@@ -112,6 +112,35 @@ def get(name: str, settings: Mapping[str, Any]) -> Architecture:
     return architecture
 
 
+def pin_settings(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings with hashes of the files that they name, so that an id depends on the files.
+
+    Parameters
+    ----------
+    name : str
+        Name of the architecture.
+    settings : mapping
+        Values of settings, keyed by name.
+
+    Returns
+    -------
+    mapping of str to object
+        The settings, with a hash of each file that has none yet.
+
+    Raises
+    ------
+    InputError
+        If a file is missing.
+
+    Examples
+    --------
+    >>> pin_settings("text-cnn", {"width": 32})
+    {'width': 32}
+    """
+    pin = getattr(MEMBERS.get(name), "pin_files", None)
+    return settings if pin is None else dict(pin(settings))
+
+
 def stored_settings(architecture: Any) -> dict[str, Any]:
     """Return the settings of an architecture that are part of a model's id.
 

@@ -6,10 +6,12 @@ padding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
 from oodometer.studies._toml import PositiveInt
@@ -20,9 +22,10 @@ from oodometer.studies.training.architectures._settings import (
 )
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import make_module
-from oodometer.studies.training.tokenizer import PAD, TextRow, Tokenizer
+from oodometer.studies.training.tokenizer import PAD, TextRow, Tokenizer, hash_tokenizer
 
 KERNEL_SIZES = (3, 4, 5)
+DEFAULT_VOCABULARY = 8000
 INPUT_DROPOUT = 0.2
 
 
@@ -30,15 +33,21 @@ INPUT_DROPOUT = 0.2
 class TextCNN:
     """Text CNN: token embeddings, three stacks of convolutions, a maximum over time, and an MLP.
 
-    width        number of channels of each convolution
-    depth        number of convolutions in each stack; the kernel sizes of the stacks are 3, 4 and 5
-    dropout      dropout rate before each layer of the MLP; the rate of the embeddings is always 0.2
-    embedding    dimension of the token embeddings
-    hidden       number of hidden units of the MLP
-    vocabulary   maximum number of tokens in the learned vocabulary
-    length       number of tokens to which texts are truncated
+    width            number of channels of each convolution
+    depth            number of convolutions in each stack; the kernel sizes of the stacks are 3, 4
+                     and 5
+    dropout          dropout rate before each layer of the MLP; the rate of the embeddings is always
+                     0.2
+    embedding        dimension of the token embeddings
+    hidden           number of hidden units of the MLP
+    vocabulary       maximum number of tokens in the learned vocabulary
+    length           number of tokens to which texts are truncated
+    tokenizer        local folder with tokenizer.json, or with vocab.json and merges.txt, such as
+                     GPT-2's; if empty, the vocabulary is learned from the training texts
+    tokenizer_hash   hash of the tokenizer's files; training configurations add it
 
     The two texts of a pair are encoded separately as a and b; the MLP receives [a, b, a − b, a·b].
+    A trained model contains a copy of its tokenizer and does not need the files.
     """
 
     width: PositiveInt = 256
@@ -46,19 +55,50 @@ class TextCNN:
     dropout: DropoutRate = 0.0
     embedding: PositiveInt = 512
     hidden: PositiveInt = 512
-    vocabulary: PositiveInt = 8000
+    vocabulary: PositiveInt = DEFAULT_VOCABULARY
     length: PositiveInt = 128
+    tokenizer: str = ""
+    tokenizer_hash: str = ""
 
     name: ClassVar[str] = "text-cnn"
     label: ClassVar[str] = "Text CNN"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
+    optional_settings: ClassVar[tuple[str, ...]] = ("tokenizer", "tokenizer_hash")
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.tokenizer and self.vocabulary != DEFAULT_VOCABULARY:
+            raise InputError(
+                f"vocabulary of the architecture {self.name!r} is the size of a learned vocabulary; "
+                f"got vocabulary = {self.vocabulary} and tokenizer = {self.tokenizer!r}. Remove one "
+                "of them."
+            )
+        if self.tokenizer_hash and not self.tokenizer:
+            raise InputError(
+                f"tokenizer_hash of the architecture {self.name!r} needs tokenizer. Set tokenizer or "
+                "remove tokenizer_hash."
+            )
+
+    @staticmethod
+    def pin_files(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add the hash of the tokenizer's files to settings that have none."""
+        path = settings.get("tokenizer")
+        if not isinstance(path, str) or not path or settings.get("tokenizer_hash"):
+            return settings
+        return {**settings, "tokenizer_hash": hash_tokenizer(path)}
 
     def tokens(self, texts: Iterable[TextRow]) -> Tokenizer:
-        """Return a tokenizer learned from the training texts."""
-        return Tokenizer.learn(texts, self.vocabulary, self.length)
+        """Return the tokenizer of the files, or one that is learned from the training texts."""
+        if not self.tokenizer:
+            return Tokenizer.learn(texts, self.vocabulary, self.length)
+        found = hash_tokenizer(self.tokenizer)
+        if self.tokenizer_hash and found != self.tokenizer_hash:
+            raise InputError(
+                f"The tokenizer in {self.tokenizer!r} has changed: tokenizer_hash is "
+                f"{self.tokenizer_hash!r}, and the files have {found!r}. Restore the files, or "
+                "remove tokenizer_hash."
+            )
+        return Tokenizer.from_files(self.tokenizer, self.length)
 
     def build(self, shape: InputShape) -> Any:
         """Return a new module, initialized from torch's random state."""
@@ -73,12 +113,13 @@ class TextCNN:
             nn.Linear(self.hidden, shape.classes),
         )
         parts = {
-            "embedding": nn.Embedding(shape.vocabulary, self.embedding, padding_idx=PAD),
+            "embedding": nn.Embedding(shape.vocabulary, self.embedding, padding_idx=shape.pad),
             "dropout": nn.Dropout(INPUT_DROPOUT),
             "columns": nn.ModuleList(self._column(kernel) for kernel in KERNEL_SIZES),
             "classifier": classifier,
         }
-        return make_module(parts, _classify_pairs if shape.kind == "pairs" else _classify_texts)
+        classify = _classify_pairs if shape.kind == "pairs" else _classify_texts
+        return make_module(parts, partial(classify, pad=shape.pad))
 
     def _column(self, kernel: int) -> Any:
         nn = torch_package().nn
@@ -86,12 +127,12 @@ class TextCNN:
         return nn.ModuleList(nn.Conv1d(channels, self.width, kernel) for channels in before)
 
 
-def _classify_texts(module: Any, tokens: Any) -> Any:
-    return module.classifier(encode_texts(module, tokens))
+def _classify_texts(module: Any, tokens: Any, *, pad: int) -> Any:
+    return module.classifier(encode_texts(module, tokens, pad=pad))
 
 
-def _classify_pairs(module: Any, tokens: Any) -> Any:
-    sides = encode_texts(module, tokens.flatten(0, 1)).unflatten(0, (-1, 2))
+def _classify_pairs(module: Any, tokens: Any, *, pad: int) -> Any:
+    sides = encode_texts(module, tokens.flatten(0, 1), pad=pad).unflatten(0, (-1, 2))
     return module.classifier(pair_features(sides[:, 0], sides[:, 1]))
 
 
@@ -100,12 +141,13 @@ def pair_features(first: Any, second: Any) -> Any:
     return torch_package().cat([first, second, first - second, first * second], dim=1)
 
 
-def encode_texts(module: Any, tokens: Any) -> Any:
+def encode_texts(module: Any, tokens: Any, *, pad: int = PAD) -> Any:
     """Map token ids of shape (n, length) to features of shape (n, 3 · width).
 
-    The features are the maxima of all channels over the positions of a text.
+    The features are the maxima of all channels over the positions of a text. `pad` is the id of the
+    padding token.
     """
-    mask = (tokens != PAD).unsqueeze(1)
+    mask = (tokens != pad).unsqueeze(1)
     embedded = module.dropout(module.embedding(tokens)).transpose(1, 2)
     columns = [_run_convolutions(column, embedded, mask) for column in module.columns]
     return torch_package().cat([column.amax(dim=2) for column in columns], dim=1)
