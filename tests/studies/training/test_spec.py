@@ -498,6 +498,10 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         ("grid.settings.batch_norm = [false, true]", "No key of the architecture 'mlp' is called 'batch_norm'. There are: width, depth, dropout, widths."),
         ("grid.settings.depth = [1, 2, 0]", "depth of the architecture 'mlp' must be at least 1; got 0."),
         ("fixed.schedule = 'step'", "The training configuration has no key 'lr_decay', which the schedule 'step' needs."),
+        ("fixed.coral = 1", "coral of the training configuration needs at least two training domains; got coral = 1 and domains = ['0']."),
+        ("domains = [['0', '15'], ['30']]\nfixed.coral = 1", "coral of the training configuration needs at least two training domains; got coral = 1 and domains = ['30']."),
+        ("domains = [['0', '15']]\ngrid.coral = [0, 1]\nfixed.batch = 3", "batch of the training configuration must be at least 4 with coral"),
+        ("fixed.augment = 'flipcrop'", "augment of the training configuration must be 'none', 'randaugment', 'augmix', 'augmix-jsd' or 'flip-crop'; got 'flipcrop'."),
         ("[[parts]]\nseeds = 'two'", "seeds of a part of the pool must be a list of whole numbers, or their number; got 'two'."),
     ],
 )  # fmt: skip
