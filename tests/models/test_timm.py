@@ -113,6 +113,11 @@ def test_head_of_other_classes_is_new_and_the_body_is_loaded(tmp_path: Path) -> 
     same = build_network(TimmSpec(model=NETWORK, weights=spec.weights, classes=4))
     assert not same.new_head
     np.testing.assert_array_equal(same.head.weight.detach(), network.fc.weight.detach())
+    replaced = build_network(
+        TimmSpec(model=NETWORK, weights=spec.weights, classes=4, new_head=True)
+    )
+    assert replaced.new_head
+    assert not np.allclose(replaced.head.weight.detach(), network.fc.weight.detach())
 
 
 def test_weights_without_head_get_a_new_one_only_in_training(tmp_path: Path) -> None:

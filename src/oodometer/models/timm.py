@@ -58,6 +58,7 @@ class TimmSpec:
     image_size side to which images are resized in the network; None keeps the size of the inputs
                unless the architecture has a fixed size and the weights were trained with it
     dropout    dropout rate before the head
+    new_head   whether the head of pretrained weights is replaced by random weights
     """
 
     model: str
@@ -66,6 +67,7 @@ class TimmSpec:
     size: tuple[int, ...] | None = None
     image_size: int | None = None
     dropout: float = 0.0
+    new_head: bool = False
     trust_pickle: bool = False
 
     @property
@@ -277,14 +279,15 @@ def build_network(spec: TimmSpec, *, load: bool = True) -> Any:
     """Return a torch module from pixel values in [0, 1], of shape (n, c, h, w), to logits (n, k).
 
     The module has the parts `body` and `head`; the head is one linear layer. If the weights have
-    another number of classes than `spec.classes`, the head is new, and `new_head` of the module is
-    true. If `load` is false, the pretrained weights are not read, because the caller sets all
+    another number of classes than `spec.classes`, or if `spec.new_head` is true, the head is new, and
+    `new_head` of the module is true. If `load` is false, the pretrained weights are not read, because the caller sets all
     weights.
     """
     check_model_name(spec.model)
     full, pretrained_classes = _create_network(spec, load=load)
-    new_head = spec.is_pretrained and spec.classes not in (None, pretrained_classes)
-    if spec.classes is not None and full.num_classes != spec.classes:
+    other_classes = spec.classes not in (None, pretrained_classes)
+    new_head = spec.is_pretrained and (spec.new_head or other_classes)
+    if spec.classes is not None and (spec.new_head or full.num_classes != spec.classes):
         full.reset_classifier(spec.classes)
     elif full.num_classes == 0:
         raise InputError(

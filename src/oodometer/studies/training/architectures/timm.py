@@ -40,6 +40,8 @@ class TimmNetwork:
     weights      path of a .safetensors file, or of a folder with NAME.safetensors; "download" for
                  the weights that timm downloads, "none" for random weights
     dropout      dropout rate before the head
+    new_head     whether the head of pretrained weights is replaced by random weights, even if it
+                 has the classes of the domain group
     image_size   side to which images are resized in the network. By default images keep their
                  size, except if the architecture has a fixed size and the weights are pretrained:
                  images are then resized to the size that the weights were trained with
@@ -54,6 +56,7 @@ class TimmNetwork:
     weights: Annotated[str, Field(min_length=1)] = RANDOM_WEIGHTS
     dropout: DropoutRate = 0.0
     image_size: PositiveInt | None = None
+    new_head: bool = False
 
     name: ClassVar[str] = TIMM_PREFIX
     label: ClassVar[str] = "timm"
@@ -117,6 +120,7 @@ class TimmNetwork:
             size=None if shape is None else shape.size,
             image_size=self.image_size,
             dropout=self.dropout,
+            new_head=self.new_head,
         )
 
 
