@@ -17,6 +17,9 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Lets torchvision, which transformers and timm import, load beside the CPU build of torch.
+bench study-%: export PYTHONPATH := $(CURDIR)/tests/support/torchvision_operators
+
 # Run all benchmarks; fail at the end if one missed a bound.
 BENCHES := speed speed_randaugment speed_invariance speed_mmd speed_gradients speed_measures \
   speed_pools speed_protocol report_size reference_pools speed_transport \
