@@ -17,7 +17,8 @@ from oodometer.studies import splits
 from oodometer.studies.domains import group
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.hypersphere_group import hypersphere
-from oodometer.studies.splits import Domain, DomainRows, combined_key, first_half, training_rows
+from oodometer.studies.domains.row_sources import first_half
+from oodometer.studies.splits import Domain, DomainRows, combined_key, training_rows
 
 SPHERE = hypersphere()
 POLE, SIDE = Domain(SPHERE, "0"), Domain(SPHERE, "90")

@@ -22,26 +22,38 @@ TINY_TEXT = {"width": 4, "embedding": 6, "hidden": 5, "length": 24, "vocabulary"
 
 @dataclass(frozen=True)
 class InMemoryGroup(DomainGroup):
-    """Domain group that holds its training datasets in memory."""
+    """Domain group that holds its training and test datasets in memory."""
 
     datasets: Mapping[str, Dataset] = field(default_factory=dict, compare=False)
+    test_datasets: Mapping[str, Dataset] = field(default_factory=dict, compare=False)
 
     def domain(self, name: str, split: str) -> Dataset:
-        assert split == "train"
-        return self.datasets[name]
+        return (self.datasets if split == "train" else self.test_datasets)[name]
 
     def missing_reason(self, *names: str) -> str | None:
         return None
 
 
 def group(
-    inputs: Inputs, labels: Ints | None, *, classes: int = 2, **others: Dataset
+    inputs: Inputs,
+    labels: Ints | None,
+    *,
+    classes: int = 2,
+    test_rows: Mapping[str, Dataset] | None = None,
+    **others: Dataset,
 ) -> DomainGroup:
-    """Return a group with the domain `one`, and others."""
+    """Return a group with the domain `one`, and others; `test_rows` are their test splits."""
     datasets = {"one": InMemoryDataset("one", inputs, labels), **others}
     names = tuple(f"class {number}" for number in range(classes))
     sources = tuple((name, ()) for name in datasets)
-    return InMemoryGroup("toy", datasets["one"].kind, names, sources, datasets=datasets)
+    return InMemoryGroup(
+        "toy",
+        datasets["one"].kind,
+        names,
+        sources,
+        datasets=datasets,
+        test_datasets=test_rows or {},
+    )
 
 
 def vectors(n: int = 90, seed: int = 0) -> tuple[Inputs, Ints]:

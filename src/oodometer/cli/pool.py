@@ -12,6 +12,7 @@ from oodometer.cli._options import (
     AsJson,
     DataFolder,
     Limit,
+    OutputPath,
     Quiet,
     WorkerOptions,
     with_option_groups,
@@ -107,16 +108,15 @@ def show(
         str,
         typer.Argument(metavar="NAME", help="Name of a built-in pool.", autocompletion=_pool_names),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(help="TOML file to which a copy is written. Default: print the file."),
-    ] = None,
+    output: OutputPath = None,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Print the TOML file of a built-in pool, or copy it in order to change it.
 
     The comments in the file say which files the pool needs, and which values its paper does not
-    state. To train the networks on another domain group, copy the file and change its key group.
+    state. To train the networks on another domain group, copy the file with --output, which must be
+    a new .toml file, and change its key group.
 
     Example:
       oodometer pool show ao-pacs --output ao-vlcs.toml
@@ -124,15 +124,19 @@ def show(
     from oodometer.data.atomic import atomic_write
     from oodometer.studies.training.spec import built_in_path
 
-    content = built_in_path(name).read_bytes()
-    if output is None:
-        typer.echo(content.decode(), nl=False)
-        return
-    if output.suffix != ".toml" or output.exists():
-        raise InputError(f"--output of pool show must be a new .toml file; got {str(output)!r}.")
-    with atomic_write(output) as path:
-        path.write_bytes(content)
-    print_note(f"Pool {name} written to {output}")
+    content = built_in_path(name).read_text(encoding="utf-8")
+    if output is not None:
+        if output.suffix != ".toml" or output.exists():
+            raise InputError(
+                f"--output of pool show must be a new .toml file; got {str(output)!r}."
+            )
+        with atomic_write(output) as path:
+            path.write_text(content, encoding="utf-8")
+        print_note(f"Pool {name} written to {output}")
+    if as_json:
+        print_json({"name": name, "toml": content, "output": output and str(output)})
+    elif output is None:
+        typer.echo(content, nl=False)
 
 
 def _describe_pool(spec: PoolSpec) -> dict[str, Any]:

@@ -65,6 +65,17 @@ def to_rgb(pixels: Pixels) -> Pixels:
     return pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
 
 
+def resize_image(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """Resize an image to `size`; its proportions can change."""
+    cv2 = opencv()
+    if pixels.shape[:2] == size:
+        return pixels
+    smaller = size[0] * size[1] < pixels.shape[0] * pixels.shape[1]
+    interpolation = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+    resized: Pixels = cv2.resize(pixels, size[::-1], interpolation=interpolation)
+    return resized
+
+
 def resize_and_crop(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """Scale an image to the smallest size that covers `size`, then crop it around the center."""
     cv2 = opencv()

@@ -279,9 +279,9 @@ def build_network(spec: TimmSpec, *, load: bool = True) -> Any:
     """Return a torch module from pixel values in [0, 1], of shape (n, c, h, w), to logits (n, k).
 
     The module has the parts `body` and `head`; the head is one linear layer. If the weights have
-    another number of classes than `spec.classes`, or if `spec.new_head` is true, the head is new, and
-    `new_head` of the module is true. If `load` is false, the pretrained weights are not read, because the caller sets all
-    weights.
+    another number of classes than `spec.classes`, or if `spec.new_head` is true, the head is new,
+    and `new_head` of the module is true. If `load` is false, the pretrained weights are not read,
+    because the caller sets all weights.
     """
     check_model_name(spec.model)
     full, pretrained_classes = _create_network(spec, load=load)

@@ -18,19 +18,18 @@ import numpy as np
 
 from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import RowHashes, splitmix64
+from oodometer.core.inputs import RowHashes
 from oodometer.core.protocols import Dataset
 from oodometer.data.dataset import ConcatDataset
 from oodometer.neighborhood.sampling import shuffled_order
 from oodometer.studies.domains.group import DomainGroup
-from oodometer.studies.domains.row_sources import Split
+from oodometer.studies.domains.row_sources import Split, first_half
 from oodometer.studies.store import DatasetRecord
 
 # "source" is the first half of the test split, "test" is the whole test split, and "all" is the
 # training split and the test split together.
 DomainPart = Literal["source", "test", "all"]
-# Salt of the hash, so that the halves are independent of other splits that hash the same rows.
-_HALF_SALT = np.uint64(0x4A1F)
+
 # Maximum number of domains that a process keeps in each cache.
 MAX_CACHED_DOMAINS = 64
 
@@ -87,16 +86,6 @@ class DomainRows:
     def key(self) -> str:
         """Hash of the selection's name, the rows' content, the labels and the class names."""
         return _rows_key(self)
-
-
-def first_half(keys: RowHashes) -> Ints:
-    """Return the row numbers of the rows that belong to the first half.
-
-    >>> keys = np.arange(10_000, dtype=np.uint64)
-    >>> 4800 < len(first_half(keys)) < 5200
-    True
-    """
-    return np.flatnonzero(splitmix64(keys ^ _HALF_SALT) & np.uint64(1))
 
 
 def combined_key(rows: tuple[DomainRows, ...]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies.domains.group import DomainGroup, get, open_group
@@ -97,6 +98,22 @@ def test_iwildcam_splits_by_location(tmp_path: Path) -> None:
     # Location 0 has training images only, which are never tested.
     with pytest.raises(InputError, match="no row meets all conditions on split, location_remapped"):
         group.domain("location-0", "test")
+
+
+def test_iwildcam_images_are_resized_to_a_square(tmp_path: Path) -> None:
+    """As `Resize((448, 448))` of the wilds package: the left and right edges are kept."""
+    group = opened("iwildcam", tmp_path)
+    wide = np.zeros((448, 896, 3), dtype=np.uint8)
+    wide[:, :224], wide[:, 672:] = 200, 100
+    Image.fromarray(wide).save(tmp_path / "iwildcam_v2.0/train/0.jpg", quality=95)
+    (image,) = np.asarray(group.domain("id", "train").take(slice(None)))
+    assert image.shape == (448, 448, 3)
+    columns = image[200, :, 0].astype(int)
+    assert np.abs(columns[:110] - 200).max() < 8
+    assert np.abs(columns[114:334]).max() < 8
+    assert np.abs(columns[338:] - 100).max() < 8
+    expected = Image.fromarray(wide).resize((448, 448), Image.Resampling.BILINEAR)
+    assert np.abs(np.asarray(expected).astype(int) - image).mean() < 2
 
 
 def test_rxrx1_second_site_is_the_id_test_set(tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ OTHER: dict[str, Any] = {
     "group": "vlcs", "domains": ("sketch",), "architecture": "vgg", "settings": {"width": 9},
     "seed": 1, "batch": 65, "lr": 2e-3, "optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.1,
     "schedule": "cosine", "epochs": 51, "stop_at": None, "label_noise": 0.1,
-    "augment": "augmix", "few_shot": 5, "part": "head", "coral": 0.5, "jsd": 6.0,
+    "augment": "augmix", "few_shot": 5, "part": "head", "coral": 0.5, "jsd": 6.0, "keep": "best",
 }  # fmt: skip
 # Values that another key needs.
 NEEDED: dict[str, dict[str, Any]] = {
     "coral": {"domains": ("photo", "sketch")},
     "jsd": {"augment": "augmix-jsd"},
+    "keep": {"stop_at": None, "epochs": 7},
 }
 SCHEDULE_KEYS = {"lr_decay", "lr_decay_epochs", "warmup_epochs"}
 
@@ -88,6 +89,16 @@ def test_coral_needs_two_domains_and_two_rows_of_each() -> None:
         replace(PLAIN, coral=1)
     with pytest.raises(InputError, match=r"batch .* at least 4 with coral.*got 3"):
         replace(PLAIN, domains=("photo", "sketch"), coral=1, batch=3)
+
+
+def test_best_epoch_needs_training_for_all_epochs() -> None:
+    with pytest.raises(InputError, match=r'keep = "best" .* needs stop_at = "none".*got .* = 0.05'):
+        replace(PLAIN, keep="best")
+    whole = replace(PLAIN, stop_at=None)
+    assert "keep" not in whole.to_dict()
+    best = replace(whole, keep="best")
+    assert best.to_dict() == {**whole.to_dict(), "keep": "best"}
+    assert TrainingConfig.from_dict(best.to_dict()) == best
 
 
 def test_jsd_needs_its_augmentation() -> None:

@@ -21,6 +21,7 @@ from oodometer.data.image_folder import (
     Pixels,
     decode_image,
     resize_and_crop,
+    resize_image,
     silence_opencv,
     to_rgb,
 )
@@ -40,6 +41,8 @@ class ImageFiles(BaseDataset):
     size     height and width that the images are resized to
     labels   true class of each image
     border   number of pixels that are cut off on each side before the image is resized
+    square   whether images are resized without keeping their proportions; otherwise they are scaled
+             to cover the size and cropped around the center
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -50,6 +53,7 @@ class ImageFiles(BaseDataset):
     size: tuple[int, int]
     labels: Array | None = None
     border: int = 0
+    square: bool = False
 
     def __len__(self) -> int:
         return len(self.files)
@@ -74,7 +78,8 @@ class ImageFiles(BaseDataset):
     def fingerprint(self) -> str:
         """Hash of the bytes of all files, in order, and of the size of the images."""
         cut = f" without {self.border}" if self.border else ""
-        return fingerprint_rows(f"files {(*self.size, 3)}{cut}", self.keys)
+        square = " square" if self.square else ""
+        return fingerprint_rows(f"files {(*self.size, 3)}{cut}{square}", self.keys)
 
     def take(self, index: RowSelection) -> Pixels:
         """Return the selected images: uint8 (n, height, width, 3)."""
@@ -83,7 +88,8 @@ class ImageFiles(BaseDataset):
         with silence_opencv():
             for image, row in zip(images, rows, strict=True):
                 pixels = load_image(self.folder, self.files[row], self.border)
-                image[...] = resize_and_crop(pixels, self.size)
+                resize = resize_image if self.square else resize_and_crop
+                image[...] = resize(pixels, self.size)
         return images
 
     def rows(self, index: RowSelection) -> ImageFiles:
@@ -131,6 +137,7 @@ def open_image_files(
     size: ImageSize,
     listed_in: str,
     border: int = 0,
+    square: bool = False,
 ) -> ImageFiles:
     """Return the dataset of the files; raise if there are none or if one of them does not exist.
 
@@ -150,7 +157,7 @@ def open_image_files(
         with silence_opencv():
             height, width = load_image(folder, files[0], border).shape[:2]
         size = (height, width)
-    return ImageFiles(name, folder, tuple(files), size, labels, border)
+    return ImageFiles(name, folder, tuple(files), size, labels, border, square)
 
 
 def _missing_files(folder: Path, files: Iterable[str]) -> list[str]:

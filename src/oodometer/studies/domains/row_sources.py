@@ -24,6 +24,8 @@ Split = Literal["train", "test"]
 TEST_SHARE = 0.2
 # Different salts of the hash, so that the test split and the parts are independent.
 _TEST_SALT, _PART_SALT = np.uint64(0x7E57), np.uint64(0x9A27)
+# Salt of the hash that divides a test split, so that the halves are independent of other splits.
+_HALF_SALT = np.uint64(0x4A1F)
 # Maximum number of datasets read from files that a process keeps in its cache.
 MAX_CACHED_FILES = 32
 
@@ -111,6 +113,19 @@ def held_out_mask(keys: RowHashes, share: float) -> Bools:
 def part_mask(keys: RowHashes, part: tuple[int, int]) -> Bools:
     """Return a mask of the rows in part `part` = (i, m), given the hashes of all rows."""
     return np.asarray((_hash_fractions(keys, _PART_SALT) * part[1]).astype(np.int64) == part[0])
+
+
+def first_half(keys: RowHashes) -> Ints:
+    """Return the row numbers of the rows that belong to the first half.
+
+    The first half of a domain's test split is held out for models that are trained on the domain:
+    it is their labelled source, and they are tested on other rows only.
+
+    >>> keys = np.arange(10_000, dtype=np.uint64)
+    >>> 4800 < len(first_half(keys)) < 5200
+    True
+    """
+    return np.flatnonzero(splitmix64(keys ^ _HALF_SALT) & np.uint64(1))
 
 
 def _hash_fractions(keys: RowHashes, salt: np.uint64) -> Array:

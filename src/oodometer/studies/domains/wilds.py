@@ -53,6 +53,8 @@ class WildsDataset:
     classes   labels in the files, in the order of the classes
     images    folder of the images, or None if the inputs are texts
     strings   columns whose values are not to be parsed as numbers
+    square    whether images that are not square are resized without keeping their proportions, as
+              in the `wilds` package; the images of the other datasets are square
     """
 
     kind: InputKind
@@ -62,6 +64,7 @@ class WildsDataset:
     classes: Sequence[int] | Sequence[str]
     images: str | None = None
     strings: tuple[str, ...] = ()
+    square: bool = False
 
     @property
     def metadata(self) -> str:
@@ -108,7 +111,15 @@ class WildsReader:
             return InMemoryDataset(self.path, list(table["input"]), labels)
         folder = require_file(root, self.path)
         files = list(table["input"])
-        return open_image_files(self.path, folder, files, labels, size=size, listed_in=metadata)
+        return open_image_files(
+            self.path,
+            folder,
+            files,
+            labels,
+            size=size,
+            listed_in=metadata,
+            square=layout.square,
+        )
 
     @property
     def _layout(self) -> WildsDataset:
@@ -366,6 +377,7 @@ WILDS_DATASETS = {
         classes=range(182),
         images="train",
         strings=("filename",),
+        square=True,
     ),
     "rxrx1": WildsDataset(
         kind="images",

@@ -26,6 +26,7 @@ from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.timm import TimmNetwork
+from oodometer.studies.training.best_epoch import BestEpoch
 from oodometer.studies.training.build import (
     build_network,
     frozen_body_fingerprint,
@@ -41,12 +42,18 @@ from oodometer.studies.training.data_loader import (
     training_batches,
 )
 from oodometer.studies.training.jensen_shannon import N_VIEWS, jensen_shannon_loss
-from oodometer.studies.training.linear_probe import build_head, extract_features, feature_extractor
+from oodometer.studies.training.linear_probe import (
+    build_head,
+    dropout_before_head,
+    extract_features,
+    feature_extractor,
+)
 from oodometer.studies.training.training_data import (
     TEXT_KINDS,
     TrainingSample,
     TrainingSet,
     draw_sample,
+    load_held_out_rows,
     load_input_shape,
     load_training_set,
 )
@@ -93,8 +100,8 @@ class TrainingFit(NamedTuple):
 class TrainingRun:
     """Network and its training data.
 
-    `preprocess` is the frozen body if only the head is trained and the rows are augmented, else
-    None.
+    preprocess   frozen body if only the head is trained and the rows are augmented, else None
+    held_out     rows on which the best epoch is selected; None keeps the last epoch
     """
 
     recipe: TrainingConfig
@@ -103,6 +110,7 @@ class TrainingRun:
     module: Any
     device: str
     preprocess: Callable[[Any], Any] | None = None
+    held_out: tuple[TrainingSet, TrainingSample] | None = None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -124,13 +132,20 @@ class TrainingRun:
         augmentation, the rows differ in each epoch, so the body is evaluated in every step.
         """
         with_body = replace(self, preprocess=feature_extractor(self.module))
-        head = build_head(self.module, float(self.recipe.settings.get("dropout", 0.0)))
+        head = build_head(self.module, dropout_before_head(self.recipe.settings))
         if self.recipe.augment != "none":
             return replace(with_body, module=head)
-        features, sample = extract_features(
-            self.training_set, self.sample, with_body.to_network_input
-        )
-        return replace(self, training_set=features, sample=sample, module=head)
+        compute = with_body.to_network_input
+        features, sample = extract_features(self.training_set, self.sample, compute)
+        held_out = self.held_out and extract_features(*self.held_out, compute)
+        return replace(self, training_set=features, sample=sample, module=head, held_out=held_out)
+
+    def on_held_out_rows(self) -> TrainingRun | None:
+        """Return a run whose training rows are the held-out rows; None if there are none."""
+        if self.held_out is None:
+            return None
+        training_set, sample = self.held_out
+        return replace(self, training_set=training_set, sample=sample)
 
 
 def train(
@@ -144,16 +159,22 @@ def train(
     has not reached `stop_at` by then has not converged. Training also stops if a loss is not
     finite; the facts of the model then contain `diverged`. The fact `data_wait` is the fraction of
     the training time spent waiting for batches. The fact `new_head` is 1 if the pretrained weights
-    have another number of classes than the group.
+    have another number of classes than the group, or if its setting `new_head` is true.
+
+    If `keep` is "best", the accuracy on the held-out rows is computed after each epoch, and the
+    weights of the best epoch are kept, also if the training diverges later. The facts then contain
+    `best_epoch` and `held_out_accuracy`.
     """
     if config.part == "none":
         return register_pretrained(config, group)
     started = time.perf_counter()
     training_set = load_training_set(config, group)
+    held_out = load_held_out_rows(config, group, training_set) if config.keep == "best" else None
     device = best_device()
     with seeded_torch(config.seed):
         module = build_network(config, training_set.shape).to(device)
-        run = TrainingRun(config, training_set, draw_sample(training_set, config), module, device)
+        sample = draw_sample(training_set, config)
+        run = TrainingRun(config, training_set, sample, module, device, held_out=held_out)
         trained_run = run.for_head() if config.part == "head" else run
         fit, facts = train_epochs(trained_run, training_set.shape.kind, progress)
     seconds = time.perf_counter() - started
@@ -239,9 +260,12 @@ def train_epochs(
     """Train until the loss reaches `stop_at` or the last epoch ends; return the fit and facts.
 
     The fit is None if a loss was not finite. `kind` is the kind of inputs of the domain group, even
-    if only a head is trained, whose inputs are features.
+    if only a head is trained, whose inputs are features. With held-out rows, the network has the
+    weights of the best epoch at the end, and the fit is that of these weights.
     """
     config = run.recipe
+    held_out = run.on_held_out_rows()
+    best = BestEpoch()
     optimizer = make_optimizer(run, kind)
     seconds_stepping = 0.0
     fit = None
@@ -257,11 +281,18 @@ def train_epochs(
             if not finite:
                 fit = None
                 break
+            if held_out is not None:
+                loss, accuracy = evaluate_all_rows(held_out)
+                best.update(epoch, loss=loss, accuracy=accuracy, module=run.module)
             fit = evaluate_fit(run, max_loss=stopping_loss(config, epoch))
             if fit is not None:
                 break
     data_wait = batches.seconds_waiting / max(seconds_stepping, 1e-9)
-    return fit, {"epochs": float(epoch), "data_wait": data_wait}
+    facts = {"epochs": float(epoch), "data_wait": data_wait}
+    if best.epoch:
+        facts |= best.restore(run.module)
+        fit = evaluate_all_rows(run)
+    return fit, facts
 
 
 def _train_epoch(
@@ -340,6 +371,13 @@ def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
                 return None
             n_correct += int((logits.argmax(dim=1) == labels).sum())
     return TrainingFit(total_loss / n, n_correct / n)
+
+
+def evaluate_all_rows(run: TrainingRun) -> TrainingFit:
+    """Compute loss and accuracy on all rows of a run."""
+    fit = evaluate_fit(run, max_loss=math.inf)
+    assert fit is not None  # no loss exceeds infinity
+    return fit
 
 
 # Optimizer and schedule -------------------------------------------------------------------------

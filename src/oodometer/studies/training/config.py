@@ -17,6 +17,7 @@ OptimizerName = Literal["adam", "sgd", "adamw"]
 Schedule = Literal["constant", "inverse-square-root", "cosine", "step", "exponential"]
 Augment = Literal["none", "randaugment", "augmix", "augmix-jsd", "flip-crop"]
 TrainedPart = Literal["whole", "head", "none"]
+KeptEpoch = Literal["last", "best"]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LossWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # Weight of the Jensen–Shannon loss in the AugMix paper.
@@ -49,10 +50,11 @@ KEYS: dict[str, str] = {
     "lr_decay": "lr_decay",
     "lr_decay_epochs": "lr_decay_epochs",
     "warmup_epochs": "warmup_epochs",
+    "keep": "keep",
 }
 # Keys that are left out of stored files and of the hash if they have their default values, because
 # they were added when models already existed.
-OPTIONAL_KEYS = ("coral", "jsd", "lr_decay", "lr_decay_epochs", "warmup_epochs")
+OPTIONAL_KEYS = ("coral", "jsd", "lr_decay", "lr_decay_epochs", "warmup_epochs", "keep")
 # Schedules that need a key of the learning rate; with other schedules, the key is not allowed.
 SCHEDULES_WITH_KEY: dict[str, tuple[Schedule, ...]] = {
     "lr_decay": ("step", "exponential"),
@@ -88,6 +90,8 @@ class TrainingConfig:
     lr_decay_epochs   schedule "step": number of epochs between two drops, or the list of epochs
                       after which the learning rate drops
     warmup_epochs     number of epochs in which the learning rate rises linearly from zero
+    keep              epoch whose weights are kept: "last", or "best" for the epoch with the highest
+                      accuracy on held-out rows of the training domains
     """
 
     group: str
@@ -115,6 +119,7 @@ class TrainingConfig:
         Field(description="a number of epochs, at least 1, or a list of such numbers"),
     ] = None
     warmup_epochs: Annotated[int, Field(ge=0)] = 0
+    keep: KeptEpoch = "last"
 
     def __post_init__(self) -> None:
         pinned = pin_settings(self.architecture, self.settings)
@@ -124,6 +129,11 @@ class TrainingConfig:
         validate_fields(self, "the training configuration")
         self._check_losses()
         self._check_schedule()
+        if self.keep == "best" and self.stop_at is not None:
+            raise InputError(
+                'keep = "best" of the training configuration needs stop_at = "none", because the '
+                f"best epoch need not have reached a training loss; got stop_at = {self.stop_at:g}."
+            )
 
     def _check_losses(self) -> None:
         """Raise if a weight of a loss does not fit the other values."""

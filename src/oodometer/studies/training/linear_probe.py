@@ -6,7 +6,7 @@ network without its head.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,16 @@ def feature_extractor(module: Any) -> Callable[[Any], Any]:
         return features[0]
 
     return extract
+
+
+def dropout_before_head(settings: Mapping[str, Any]) -> float:
+    """Return the dropout rate before the head, given the settings of the architecture.
+
+    >>> dropout_before_head({"dropout": 0.1}), dropout_before_head({"head_dropout": (0.0, 0.2)})
+    (0.1, 0.0)
+    """
+    rates = settings.get("head_dropout") or (settings.get("dropout", 0.0),)
+    return float(rates[0])
 
 
 def build_head(module: Any, dropout: float) -> Any:

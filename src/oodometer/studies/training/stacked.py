@@ -59,9 +59,10 @@ def stack_key(config: TrainingConfig) -> str:
 def is_stackable(config: TrainingConfig) -> bool:
     """Return whether the settings allow stacking; the network is checked when it is built."""
     settings = config.settings
-    plain = config.augment == "none" and not config.coral and not settings.get("batch_norm", False)
+    plain = config.augment == "none" and not config.coral and config.keep == "last"
     return (
         plain
+        and not settings.get("batch_norm", False)
         and settings.get("dropout", 0) == 0
         and settings.get("width", CACHE_LINE_FLOATS) % CACHE_LINE_FLOATS == 0
     )
@@ -72,7 +73,7 @@ def train_stacked(configs: Sequence[TrainingConfig], group: DomainGroup) -> list
 
     The configurations may differ only in seed, learning rate, weight decay and label noise. The
     models equal those of `train` up to rounding errors. Raises NotApplicable if the augmentation,
-    CORAL, dropout, batch norm or the size of a layer prevents stacking.
+    CORAL, keep = "best", dropout, batch norm or the size of a layer prevents stacking.
     """
     _check_configs(configs)
     started = time.perf_counter()
@@ -123,6 +124,8 @@ def _check_configs(configs: Sequence[TrainingConfig]) -> None:
         raise NotApplicable(f"{configs[0].augment} is not available for stacked models")
     if configs[0].coral:
         raise NotApplicable("coral is not available for stacked models")
+    if configs[0].keep != "last":
+        raise NotApplicable(f'keep = "{configs[0].keep}" is not available for stacked models')
 
 
 @dataclass(frozen=True, eq=False)

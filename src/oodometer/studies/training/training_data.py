@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from oodometer.core.inputs import InputKind, RowHashes, hash_rows
 from oodometer.core.protocols import Dataset
 from oodometer.data.dataset import ConcatDataset
 from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.domains.row_sources import first_half
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.build import get_architecture
 from oodometer.studies.training.config import TrainingConfig
@@ -98,6 +99,41 @@ def load_input_shape(config: TrainingConfig, group: DomainGroup) -> InputShape:
     _check_same_shape(config.domains, parts)
     size = _input_size(group.kind, parts[0].take(slice(0, 1)))
     return InputShape(kind=group.kind, classes=len(group.classes), size=size)
+
+
+def load_held_out_rows(
+    config: TrainingConfig, group: DomainGroup, training_set: TrainingSet
+) -> tuple[TrainingSet, TrainingSample]:
+    """Load the held-out rows of the training domains, with their labels.
+
+    They are the first half of the test split of each domain, which a study uses as the labelled
+    source of the model and on which it never tests the model.
+    """
+    parts = []
+    for name in config.domains:
+        test = group.domain(name, "test")
+        rows = first_half(test.keys)
+        if not len(rows):
+            raise InputError(
+                f'keep = "{config.keep}" needs held-out rows, which are the first half of the test '
+                f"split; this half of the {len(test)} test rows of the domain {name!r} of "
+                f"{group.name!r} is empty. Add test rows."
+            )
+        parts.append(test.rows(rows))
+    whole = ConcatDataset(" + ".join(config.domains), tuple(parts))
+    inputs = whole.take(slice(None))
+    if training_set.tokenizer is not None:
+        inputs = training_set.tokenizer.encode(inputs)
+    elif inputs.shape[1:] != training_set.inputs.shape[1:]:
+        raise InputError(
+            f"Test rows of {' + '.join(config.domains)} of {group.name!r} have shape "
+            f"{inputs.shape[1:]}, and training rows have {training_set.inputs.shape[1:]}. A network "
+            "accepts one shape; set the shape of the group."
+        )
+    labels = np.asarray(whole.labels, dtype=np.int64)
+    domains = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    held_out = replace(training_set, inputs=inputs, labels=labels, keys=whole.keys, domains=domains)
+    return held_out, TrainingSample(np.arange(len(labels)), labels, domains, {})
 
 
 def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingSample:

@@ -24,6 +24,7 @@ from oodometer.studies.training.architectures import (
 )
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.hf_encoder import HuggingFaceEncoder
+from oodometer.studies.training.linear_probe import dropout_before_head
 from oodometer.testing import check_model, toy_inputs
 from tests.support import encoder_folders
 
@@ -184,6 +185,35 @@ def test_mlp_head_has_one_hidden_layer_with_tanh(folder: Path) -> None:
     assert (first.out_features, last.in_features) == (6, 6)
 
 
+def test_head_with_relu_is_that_of_distilbert() -> None:
+    """Compare with the classifier of transformers, with the same weights and without dropout."""
+    config = transformers.DistilBertConfig(dim=8, hidden_dim=16, n_layers=1, n_heads=2)
+    reference: Any = transformers.DistilBertForSequenceClassification(config)
+    reference.eval()
+    encoder = HuggingFaceEncoder(
+        "unused", pooling="cls", head="mlp", hidden=8, activation="relu", head_dropout=(0.0, 0.2)
+    )
+    head = encoder._build_head(config.hidden_size, 2).eval()
+    reference_layers = [reference.pre_classifier, None, reference.dropout, reference.classifier]
+    for layer, twin in zip(head, reference_layers, strict=True):
+        if isinstance(layer, torch.nn.Linear):
+            layer.load_state_dict(twin.state_dict())
+    assert (head[2].p, reference.dropout.p) == (0.2, 0.2)
+    numbers = torch.arange(12).reshape(2, 6)
+    with torch.no_grad():
+        token = reference.distilbert(numbers).last_hidden_state[:, 0]
+        assert torch.allclose(head(token), reference(numbers).logits, atol=1e-6)
+
+
+def test_dropout_rates_of_the_head(folder: Path) -> None:
+    settings = {"folder": str(folder), "head": "mlp", "dropout": 0.3}
+    for given, expected in ((None, (0.3, 0.3)), ((0.0, 0.2), (0.0, 0.2))):
+        module = get("encoder", {**settings, "head_dropout": given}).build(shape())
+        assert (module.dropout.p, module.head[2].p) == expected
+        assert module.body.config.hidden_dropout_prob == 0.3
+        assert dropout_before_head({**settings, "head_dropout": given}) == expected[0]
+
+
 def test_mlp_head_has_512_units_by_default(folder: Path) -> None:
     module = get("encoder", {"folder": str(folder), "head": "mlp"}).build(shape())
     assert head_parameters(module) == {f"head.{at}.{part}" for at in (0, 3) for part in WEIGHTS}
@@ -196,10 +226,22 @@ def test_settings_of_the_linear_head_are_not_stored(folder: Path) -> None:
     assert stored_settings(get("encoder", {"folder": str(folder)})) == plain
     mlp = get("encoder", {"folder": str(folder), "head": "mlp", "hidden": 64})
     assert stored_settings(mlp) == {**plain, "head": "mlp", "hidden": 64}
+    relu = get(
+        "encoder",
+        {"folder": str(folder), "head": "mlp", "activation": "relu", "head_dropout": [0, 0.2]},
+    )
+    own = {"head": "mlp", "activation": "relu", "head_dropout": (0, 0.2)}
+    assert stored_settings(relu) == {**plain, **own}
 
 
 def test_invalid_heads_are_rejected() -> None:
     with pytest.raises(InputError, match=r'hidden .* needs head = "mlp"; got hidden = 64'):
         HuggingFaceEncoder("folder", hidden=64)
+    with pytest.raises(InputError, match=r'activation .* needs head = "mlp"; got .* = relu'):
+        HuggingFaceEncoder("folder", activation="relu")
+    with pytest.raises(InputError, match=r"head_dropout of .* a list of two dropout rates"):
+        HuggingFaceEncoder("folder", head="mlp", head_dropout=(0.0, 1.0))
+    with pytest.raises(InputError, match=r"activation of .* must be 'tanh' or 'relu'; got 'gelu'"):
+        HuggingFaceEncoder("folder", head="mlp", activation="gelu")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"head of .* must be 'linear' or 'mlp'; got 'lineer'"):
         HuggingFaceEncoder("folder", head="lineer")  # type: ignore[arg-type]

@@ -45,17 +45,22 @@ DROPOUT_KEYS = (
 class HuggingFaceEncoder:
     """Pretrained encoder in `folder`, followed by pooling and a head.
 
-    folder    local Hugging Face folder of the encoder
-    dropout   dropout rate in all layers of the encoder and before each linear layer of the head
-    pooling   "mean" is the mean output over all tokens except padding, "cls" is the output of the
-              first token
-    length    number of tokens to which texts are truncated
-    head      "linear" is one linear layer, "mlp" has one hidden layer
-    hidden    number of hidden units of the MLP
+    folder         local Hugging Face folder of the encoder
+    dropout        dropout rate in all layers of the encoder and before each linear layer of the head
+    pooling        "mean" is the mean output over all tokens except padding, "cls" is the output of
+                   the first token
+    length         number of tokens to which texts are truncated
+    head           "linear" is one linear layer, "mlp" has one hidden layer
+    hidden         number of hidden units of the MLP
+    activation     activation of the hidden layer of the MLP: "tanh" or "relu"
+    head_dropout   dropout rates before the first and before the second layer of the MLP; by default
+                   both are `dropout`
 
     The two texts of a pair are encoded as one sequence. Ng et al. (2023) feed the classification
     token into an MLP with 512 hidden units: pooling = "cls" and head = "mlp". They do not state the
-    activation; the MLP has tanh, as the classification head of RoBERTa in fairseq.
+    activation; by default it is tanh, as in the classification head of RoBERTa in fairseq. The head
+    of DistilBERT in transformers is an MLP with hidden = 768, activation = "relu" and head_dropout =
+    [0, 0.2].
     """
 
     folder: Annotated[str, Field(min_length=1)]
@@ -64,19 +69,30 @@ class HuggingFaceEncoder:
     length: PositiveInt = 128
     head: Literal["linear", "mlp"] = "linear"
     hidden: PositiveInt = DEFAULT_HIDDEN
+    activation: Literal["tanh", "relu"] = "tanh"
+    head_dropout: Annotated[
+        tuple[DropoutRate, DropoutRate] | None,
+        Field(description="a list of two dropout rates, each at least 0 and below 1"),
+    ] = None
 
     name: ClassVar[str] = "encoder"
     label: ClassVar[str] = "Encoder"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
-    optional_settings: ClassVar[tuple[str, ...]] = ("head", "hidden")
+    optional_settings: ClassVar[tuple[str, ...]] = ("head", "hidden", "activation", "head_dropout")
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.head == "linear" and self.hidden != DEFAULT_HIDDEN:
-            raise InputError(
-                f'hidden of the architecture {self.name!r} needs head = "mlp"; got hidden = '
-                f'{self.hidden} and head = "linear". Set head = "mlp" or remove hidden.'
-            )
+        for name in ("hidden", "activation", "head_dropout"):
+            value = getattr(self, name)
+            if self.head == "linear" and value != getattr(type(self), name):
+                raise InputError(
+                    f'{name} of the architecture {self.name!r} needs head = "mlp"; got {name} = '
+                    f'{value} and head = "linear". Set head = "mlp" or remove {name}.'
+                )
+
+    @property
+    def _head_dropout(self) -> tuple[float, float]:
+        return self.head_dropout or (self.dropout, self.dropout)
 
     @property
     def pretrained_path(self) -> str:
@@ -93,7 +109,7 @@ class HuggingFaceEncoder:
         nn = torch_package().nn
         body = deepcopy(_load_body(self.folder, self.dropout, self.fingerprint()))
         head = self._build_head(body.config.hidden_size, shape.classes)
-        parts = {"body": body, "dropout": nn.Dropout(self.dropout), "head": head}
+        parts = {"body": body, "dropout": nn.Dropout(self._head_dropout[0]), "head": head}
         pad = HuggingFaceTokenizer(self.folder, shape.size[0]).pad
         pool = _mean_pool if self.pooling == "mean" else _first_token
         module = make_module(parts, partial(_logits, pad=pad, pool=pool))
@@ -107,8 +123,8 @@ class HuggingFaceEncoder:
             return nn.Linear(width, classes)
         return nn.Sequential(
             nn.Linear(width, self.hidden),
-            nn.Tanh(),
-            nn.Dropout(self.dropout),
+            nn.Tanh() if self.activation == "tanh" else nn.ReLU(),
+            nn.Dropout(self._head_dropout[1]),
             nn.Linear(self.hidden, classes),
         )
 

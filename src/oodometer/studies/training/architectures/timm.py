@@ -49,8 +49,8 @@ class TimmNetwork:
     Images are normalized by the mean and standard deviation of the architecture's configuration in
     timm. With pretrained weights, grayscale images are copied to three channels. If the weights
     have another number of classes than the domain group, the head is new and its weights are
-    random; otherwise it is the head of the weights. Relative paths are relative to the folder
-    $OODOMETER_WEIGHTS if this variable is set, else to the current directory.
+    random; otherwise it is the head of the weights, unless `new_head` is true. Relative paths are
+    relative to the folder $OODOMETER_WEIGHTS if this variable is set, else to the current directory.
     """
 
     weights: Annotated[str, Field(min_length=1)] = RANDOM_WEIGHTS
@@ -61,9 +61,15 @@ class TimmNetwork:
     name: ClassVar[str] = TIMM_PREFIX
     label: ClassVar[str] = "timm"
     kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
+    optional_settings: ClassVar[tuple[str, ...]] = ("new_head",)
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.new_head and self.weights == RANDOM_WEIGHTS:
+            raise InputError(
+                f"new_head of the architecture {self.name!r} needs pretrained weights; without them, "
+                "all weights are random. Set weights, or remove new_head."
+            )
 
     @property
     def pretrained_path(self) -> str:
