@@ -94,6 +94,8 @@ def test_coral_needs_two_domains_and_two_rows_of_each() -> None:
 def test_best_epoch_needs_training_for_all_epochs() -> None:
     with pytest.raises(InputError, match=r'keep = "best" .* needs stop_at = "none".*got .* = 0.05'):
         replace(PLAIN, keep="best")
+    with pytest.raises(InputError, match=r'keep = "best" .* no effect with part = "none"'):
+        replace(PLAIN, keep="best", stop_at=None, part="none")
     whole = replace(PLAIN, stop_at=None)
     assert "keep" not in whole.to_dict()
     best = replace(whole, keep="best")

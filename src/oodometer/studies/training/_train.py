@@ -201,6 +201,11 @@ def register_pretrained(config: TrainingConfig, group: DomainGroup) -> TrainedMo
             f"part = 'none' evaluates pretrained networks, and {config.architecture!r} has no "
             "pretrained head. Use timm:NAME with weights, or another part."
         )
+    if architecture.new_head:
+        raise InputError(
+            f"part = 'none' keeps the pretrained head of {config.architecture!r}, and new_head "
+            "replaces it. Remove new_head, or use another part."
+        )
     shape = load_input_shape(config, group)
     module = architecture.build_pretrained(shape, group.classes)
     body = frozen_body_fingerprint(config, shape.kind)

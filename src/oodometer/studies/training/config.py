@@ -129,10 +129,19 @@ class TrainingConfig:
         validate_fields(self, "the training configuration")
         self._check_losses()
         self._check_schedule()
+        self._check_keep()
+
+    def _check_keep(self) -> None:
+        """Raise if the best epoch is to be kept, and other values contradict this."""
         if self.keep == "best" and self.stop_at is not None:
             raise InputError(
                 'keep = "best" of the training configuration needs stop_at = "none", because the '
                 f"best epoch need not have reached a training loss; got stop_at = {self.stop_at:g}."
+            )
+        if self.keep == "best" and self.part == "none":
+            raise InputError(
+                'keep = "best" of the training configuration has no effect with part = "none", which '
+                "trains nothing. Remove keep."
             )
 
     def _check_losses(self) -> None:

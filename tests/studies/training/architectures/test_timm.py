@@ -48,8 +48,8 @@ def test_new_head_replaces_the_head_of_the_weights(tmp_path: Path) -> None:
     save_file(full.state_dict(), tmp_path / "test_resnet.safetensors")
     settings = {"weights": str(tmp_path)}
     with seeded_torch(0):
-        kept = architectures.get("timm:test_resnet", settings).build(shape)  # type: ignore[attr-defined]
-        new = architectures.get("timm:test_resnet", {**settings, "new_head": True}).build(shape)  # type: ignore[attr-defined]
+        kept = architectures.get("timm:test_resnet", settings).build(shape)
+        new = architectures.get("timm:test_resnet", {**settings, "new_head": True}).build(shape)
     assert torch.equal(kept.head.weight, full.get_classifier().weight)
     assert (kept.new_head, new.new_head) == (False, True)
     assert new.head.weight.shape == kept.head.weight.shape
