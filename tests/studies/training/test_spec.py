@@ -19,7 +19,7 @@ from oodometer.studies.domains import group as groups
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.build import build_network
 from oodometer.studies.training.config import TrainingConfig
-from oodometer.studies.training.spec import PoolSpec, built_in_names
+from oodometer.studies.training.spec import PoolSpec, built_in_names, built_in_path
 
 REFERENCE = Path(__file__).parent.parent.parent.parent / "benchmarks" / "pools"
 GROUP = {
@@ -365,6 +365,22 @@ def test_every_atc_pool_follows_its_recipe_with_four_seeds() -> None:
         padding = (None, None, 0)[len(expected) - 6 :]
         assert values == {(*expected, *padding)}, name
         assert {one.settings.get("length") for one in found} == {TOKENS.get(name)}
+
+
+@pytest.mark.parametrize("name", built_in_names())
+def test_built_in_pool_names_the_files_that_it_needs(name: str) -> None:
+    spec = PoolSpec.open(name)
+    text = built_in_path(name).read_text(encoding="utf-8")
+    comments = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
+    if spec.group.name == "hypersphere":
+        assert "Data: none" in comments
+    else:
+        assert f"`oodometer domains --group {spec.group.name}` lists the files" in comments
+    settings = [part.fixed for part in spec.parts]
+    weights = {one.get("settings.weights") for one in settings} - {None}
+    folders = {one.get("settings.folder") for one in settings} - {None}
+    assert all(f"Weights: {one}/" in comments for one in weights)
+    assert all(f"Weights: the Hugging Face folder {one} in the" in comments for one in folders)
 
 
 def test_timm_has_every_network_of_the_built_in_pools() -> None:
