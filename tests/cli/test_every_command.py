@@ -269,7 +269,7 @@ def test_option_is_its_parameter_with_dashes() -> None:
 COMMAND_LINE_ONLY = {
     "json", "quiet", "html", "help", "output", "fail-below", "stream", "workers", "scheduler",
     "label-column", "prob-columns", "logit-columns", "class-names", "text", "inputs", "size",
-    "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "magnitude", "wordnet",
+    "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "weights", "magnitude", "wordnet",
     "filler", "translator", "save-examples", "examples-of", "strength", "no-identity",
     "metric", "bound", "margin",  # of estimate: additional analyses
 }  # fmt: skip
