@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.command_line import assert_one_line_error, run, run_json
-from tests.support.wilds_folders import write_amazon, write_camelyon17
+from tests.support.wilds_folders import write_amazon, write_camelyon17, write_image
 
 MODEL = "tests.support.wilds_folders:brightness_model"
 
@@ -136,3 +137,27 @@ def test_missing_image_is_a_one_line_error(data: Path) -> None:
         data, "predict", MODEL, "camelyon17", "ood-test", "--output", "a.parquet", "--data-dir", str(data)
     )  # fmt: skip
     assert_one_line_error(result, image.name, "camelyon17_v1.0/metadata.csv lists it")
+
+
+def test_any_label_of_a_frame_is_written_if_it_is_predicted(tmp_path: Path) -> None:
+    """The frames have the classes of ImageNet-Vid-Robust; the model always predicts a bus."""
+    folder = tmp_path / "imagenet-vid-robust"
+    frames = [f"val/clip/{number}.JPEG" for number in range(3)]
+    for number, frame in enumerate(frames):
+        write_image(folder / frame, 50 * number)
+    names = {str(number): [f"n{number}", name] for number, name in enumerate(("bus", "car", "dog"))}
+    labels = dict(zip(frames, ([0, 1], [1, 2], [0]), strict=True))
+    for file, content in (
+        ("metadata/labels.json", labels),
+        ("metadata/pmsets.json", {frame: [] for frame in frames}),
+        ("misc/imagenet_vid_class_index.json", names),
+    ):
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(json.dumps(content))
+    result = run(
+        tmp_path, "predict", "tests.support.wilds_folders:bus_model", "imagenet-vid-robust", "anchors",
+        "--output", "anchors.parquet", "--data-dir", str(tmp_path),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    written = pq.read_table(tmp_path / "anchors.parquet").column("label").to_pylist()
+    assert written == ["bus", "car", "bus"]

@@ -148,3 +148,8 @@ def brightness_model(images: Array) -> Array:
     brightness = images.reshape(len(images), -1).mean(axis=1)
     tumor = 1 / (1 + np.exp(-(brightness - 95) / 10))
     return np.stack([1 - tumor, tumor], axis=1)
+
+
+def bus_model(images: Array) -> Array:
+    """Return probabilities of the 30 classes of ImageNet-Vid-Robust: every image shows a bus."""
+    return np.tile(np.eye(30)[5], (len(images), 1))

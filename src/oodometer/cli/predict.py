@@ -92,6 +92,8 @@ def _write_predictions(
     import numpy as np
     import pyarrow as pa
 
+    from oodometer.models.inference import concat_predictions
+    from oodometer.studies.domains.label_sets import accept_any_label, accepted_classes
     from oodometer.studies.store.export import write_table
     from oodometer.studies.store.records import labels_for_model
 
@@ -102,6 +104,12 @@ def _write_predictions(
         )
     scores, score_type = predictions.require_scores("the file of predictions")
     labels = labels_for_model(np.asarray(dataset.labels), classes, predictions.class_names)
+    accepted = accepted_classes(dataset)
+    if accepted is not None:
+        labelled = concat_predictions([predictions], labels)
+        labels = np.asarray(accept_any_label(labelled, accepted, classes).labels)
+        if predictions.class_names is not None:
+            labels = np.asarray(predictions.class_names)[labels]
     names = predictions.class_names or classes
     if labels.dtype.kind in "iu":  # the classes of the model are identified by their numbers
         labels, names = np.asarray(classes)[labels], classes

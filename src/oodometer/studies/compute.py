@@ -22,6 +22,7 @@ from oodometer.metrics import evaluate_metric
 from oodometer.models.inference import concat_predictions, predict_dataset
 from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.neighborhood.results import MEASURES, ModelInvariance
+from oodometer.studies.domains.label_sets import accept_any_label, accepted_classes
 from oodometer.studies.plan import EvaluationJob, ModelOnRows
 from oodometer.studies.requested_values import RequestedValue
 from oodometer.studies.splits import training_rows
@@ -123,7 +124,11 @@ class EvaluationContext:
         return np.repeat([unit.rows.domain.name for unit in units], sizes)
 
     def _read_predictions(self, unit: ModelOnRows) -> Predictions:
-        return self.job.references[unit.key_pair].read(self.array_store)
+        predictions = self.job.references[unit.key_pair].read(self.array_store)
+        accepted = accepted_classes(unit.rows.dataset())
+        if accepted is None:
+            return predictions
+        return accept_any_label(predictions, accepted, unit.rows.domain.group.classes)
 
     def to_result(
         self, request: RequestedValue, name: str, computed: ComputedValue, seconds: float

@@ -23,6 +23,7 @@ from oodometer.core.protocols import Dataset
 from oodometer.data.dataset import ConcatDataset
 from oodometer.neighborhood.sampling import shuffled_order
 from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.domains.label_sets import accepted_classes
 from oodometer.studies.domains.row_sources import Split, first_half
 from oodometer.studies.store import DatasetRecord
 
@@ -159,7 +160,9 @@ def _row_labels(rows: DomainRows) -> Ints:
 @cache
 def _rows_key(rows: DomainRows) -> str:
     head = f"{rows.name} {rows.dataset().fingerprint} {list(rows.domain.group.classes)}"
-    return _hash(head.encode() + _row_labels(rows).tobytes())
+    accepted = accepted_classes(rows.dataset())
+    label_sets = b"" if accepted is None else accepted.tobytes()
+    return _hash(head.encode() + _row_labels(rows).tobytes() + label_sets)
 
 
 def _hash(content: bytes) -> str:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.studies import Study, run
+from oodometer.studies.domains.corrupted_groups import get_group
 from oodometer.studies.domains.group import DomainGroup, get
+from oodometer.studies.domains.label_sets import accept_any_label, accepted_classes
+from oodometer.studies.splits import Domain, DomainRows, clear_cache
+from oodometer.studies.store import Store
 from tests.support.wilds_folders import write_csv, write_image
 
 CLIP = "val/ILSVRC2015_val_00000000"
@@ -49,12 +57,107 @@ def vid(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_frames_with_one_label_are_read(vid: Path) -> None:
+def label_sets(group: DomainGroup, domain: str) -> list[set[str]]:
+    accepted = accepted_classes(group.domain(domain, "test"))
+    assert accepted is not None
+    return [{group.classes[number] for number in np.flatnonzero(row)} for row in accepted]
+
+
+def test_frames_are_read_with_all_their_labels(vid: Path) -> None:
     group = get("imagenet-vid-robust", root=vid)
     assert len(group.classes) == 30
-    assert class_names(group, "anchors") == class_names(group, "neighbors") == ["turtle"]
-    assert pixels(group, "anchors") == [20]
-    assert pixels(group, "neighbors") == [0]  # the other neighbor has two labels
+    assert class_names(group, "anchors") == ["turtle", "bus"]
+    assert label_sets(group, "anchors") == [{"turtle"}, {"bus", "car"}]
+    assert pixels(group, "anchors") == [20, 60]
+    assert label_sets(group, "neighbors") == [{"turtle"}, {"turtle", "bird"}]
+    assert pixels(group, "neighbors") == [0, 40]
+    accepted = accepted_classes(group.domain("anchors", "test"))
+    selected = accepted_classes(group.domain("anchors", "test").rows(np.array([1])))
+    assert accepted is not None
+    assert selected is not None
+    assert np.array_equal(selected, accepted[1:])
+
+
+def test_unknown_class_in_a_label_set_is_named(vid: Path) -> None:
+    file = vid / "imagenet-vid-robust/metadata/labels.json"
+    file.write_text(file.read_text().replace("[5, 6]", "[5, 7]"))
+    with pytest.raises(InputError, match="anchors: Row 1 has the label 'class7', which is not a"):
+        get("imagenet-vid-robust", root=vid).domain("anchors", "test")
+
+
+def test_corrupted_frames_keep_their_labels(vid: Path) -> None:
+    plain = get("imagenet-vid-robust", root=vid)
+    corrupted = get_group("imagenet-vid-robust-c", root=vid)
+    assert label_sets(corrupted, "anchors/fog-1") == label_sets(plain, "anchors")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Model that predicts the same class for all images."""
+
+    number: int
+
+    def __call__(self, images: Array) -> Array:
+        return np.tile(np.eye(30)[self.number], (len(images), 1))
+
+
+def write_imagenet(root: Path, group: DomainGroup) -> None:
+    """Write training and validation images of the first class."""
+    for number in range(12):
+        folder = "train" if number < 2 else "val"
+        write_image(
+            root / f"imagenet/{folder}/{group.members[0][0]}/{number}.JPEG", 20 * number + 7
+        )
+
+
+def test_any_label_of_a_frame_is_correct_in_a_study(vid: Path) -> None:
+    """Compare with the literal count: a prediction is right if it is one of the frame's labels."""
+    group = get("imagenet-vid-robust", root=vid)
+    write_imagenet(vid, group)
+    names = ["turtle", "bus", "car", "dog"]
+    models = [
+        {"name": name, "path": Constant(group.classes.index(name)), "trained_on": "imagenet"}
+        for name in names
+    ]
+    spec = {"name": "frames", "group": "imagenet-vid-robust", "domains": ["anchors"]}
+    study = Study.open(
+        {**spec, "models": models, "estimators": "none", "metrics": ["error"]}, data=vid
+    )
+    assert run(study, vid / "store").remaining == 0
+    with Store.open(vid / "store") as store:
+        rows = store.to_table().to_pylist()
+    labels = [{"turtle"}, {"bus", "car"}]
+    for name in names:
+        accuracy = np.mean([name in frame for frame in labels])
+        (row,) = (row for row in rows if row["model"] == name)
+        assert (row["measure"], row["n"]) == ("error", 2)
+        assert (row["accuracy"], row["value"]) == (accuracy, 1 - accuracy)
+
+
+def test_key_of_the_rows_depends_on_all_labels(vid: Path) -> None:
+    group = get("imagenet-vid-robust", root=vid)
+    rows = DomainRows(Domain(group, "anchors"), "test", "anchors")
+    before = rows.key
+    file = vid / "imagenet-vid-robust/metadata/labels.json"
+    file.write_text(file.read_text().replace("[5, 6]", "[5, 26]"))
+    clear_cache()
+    assert class_names(group, "anchors") == ["turtle", "bus"]
+    assert rows.key != before
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_label_sets_follow_the_class_order_of_the_model(turned: bool) -> None:
+    classes = ["car", "bus", "dog"]
+    names = classes[::-1] if turned else classes
+    accepted = np.array([[True, True, False], [False, False, True], [True, True, False]])
+    probs = np.array([[names.index("bus")], [names.index("bus")], [names.index("dog")]]) == range(3)
+    given = Predictions.from_probs(
+        probs.astype(float), labels=["car", "dog", "car"], class_names=names
+    )
+    found = accept_any_label(given, accepted, classes)
+    assert found.labels is not None
+    assert [names[label] for label in found.labels] == ["bus", "dog", "car"]
+    assert found.correct.tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +199,7 @@ def annotation_file(entries: dict[str, list[str]], names: list[str]) -> str:
 
 @pytest.fixture
 def ytbb(tmp_path: Path) -> Path:
-    """Return a data folder with seven clips; three of the anchors are used."""
+    """Return a data folder with seven clips; four of the anchors are used."""
     frames = tmp_path / "ytbb-robust/ytbb_videos"
     folder = tmp_path / "ytbb-robust/metadata"
     folder.mkdir(parents=True)
@@ -132,10 +235,11 @@ def ytbb(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_reviewed_anchors_with_one_known_class_are_read(ytbb: Path) -> None:
+def test_reviewed_anchors_with_a_known_class_are_read(ytbb: Path) -> None:
     group = get("ytbb-robust", root=ytbb)
-    assert class_names(group, "anchors") == ["dog", "car", "person"]
-    assert pixels(group, "anchors") == [0, 50, 60]
+    assert label_sets(group, "anchors") == [{"dog"}, {"bird", "person"}, {"car"}, {"person"}]
+    assert class_names(group, "anchors") == ["dog", "bird", "car", "person"]
+    assert pixels(group, "anchors") == [0, 10, 50, 60]
 
 
 def test_neighbors_are_similar_and_near(ytbb: Path) -> None:

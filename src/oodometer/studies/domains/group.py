@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from oodometer.core.protocols import Dataset
 from oodometer.data.dataset import TransformedDataset
 from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
 from oodometer.studies.domains._reader import ImageSize, find_file
+from oodometer.studies.domains.label_sets import encode_label_sets
 from oodometer.studies.domains.row_sources import (
     DerivedDomain,
     DomainFiles,
@@ -195,9 +196,12 @@ class DomainGroup:
                 f"kind = '{dataset.kind}', or choose other files."
             )
         labels = encode_class_labels(dataset.labels, self.classes, source.rename)
-        return _check_not_empty(
-            SubsetDataset(title, dataset, index, labels[index]), split, len(dataset)
-        )
+        rows = SubsetDataset(title, dataset, index, labels[index])
+        label_sets = getattr(dataset, "label_sets", None)
+        if label_sets is not None:
+            accepted = encode_label_sets(label_sets, self.classes)
+            rows = replace(rows, accepted=accepted[index])
+        return _check_not_empty(rows, split, len(dataset))
 
     @property
     def _image_size(self) -> ImageSize:

@@ -43,6 +43,7 @@ class ImageFiles(BaseDataset):
     border   number of pixels that are cut off on each side before the image is resized
     square   whether images are resized without keeping their proportions; otherwise they are scaled
              to cover the size and cropped around the center
+    label_sets   classes of each image, of which any counts as correct; None if each has one label
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -54,6 +55,7 @@ class ImageFiles(BaseDataset):
     labels: Array | None = None
     border: int = 0
     square: bool = False
+    label_sets: tuple[frozenset[str], ...] | None = None
 
     def __len__(self) -> int:
         return len(self.files)
@@ -99,6 +101,7 @@ class ImageFiles(BaseDataset):
             self,
             files=tuple(self.files[row] for row in rows),
             labels=None if self.labels is None else self.labels[rows],
+            label_sets=self.label_sets and tuple(self.label_sets[row] for row in rows),
         )
         if "keys" in vars(self):
             vars(selected)["keys"] = self.keys[rows]

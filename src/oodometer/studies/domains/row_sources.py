@@ -135,12 +135,16 @@ def _hash_fractions(keys: RowHashes, salt: np.uint64) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SubsetDataset(BaseDataset):
-    """Subset of the rows of a dataset, with its own name and labels; inputs are not copied."""
+    """Subset of the rows of a dataset, with its own name and labels; inputs are not copied.
+
+    `accepted` is a mask of shape (rows, classes) if any of several labels counts as correct.
+    """
 
     name: str
     dataset: Dataset
     index: Ints
     labels: Ints
+    accepted: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -169,7 +173,8 @@ class SubsetDataset(BaseDataset):
     def rows(self, index: RowSelection) -> SubsetDataset:
         """Return the dataset of the selected rows; each row keeps its key and label."""
         rows = to_row_numbers(index, len(self))
-        return replace(self, index=self.index[rows], labels=self.labels[rows])
+        accepted = None if self.accepted is None else self.accepted[rows]
+        return replace(self, index=self.index[rows], labels=self.labels[rows], accepted=accepted)
 
 
 def encode_class_labels(

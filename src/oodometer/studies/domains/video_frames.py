@@ -4,15 +4,14 @@ Each clip is a folder of frames. One frame of a clip is the anchor, and up to te
 after it, which look similar to people, are its neighbors. The domain of anchors is the benign test
 set of the paper.
 
-A frame can have several labels in the files, of which any counts as correct. A row of a domain has
-one label, so frames with several labels are left out.
+A frame can have several labels in the files, of which any counts as correct (`label_sets.py`).
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -65,7 +64,7 @@ class VidRobustReader:
         return tuple(f"{self.path}/{name}" for name in names)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the frames that have one label, without reading them."""
+        """Return the frames and their labels, without reading the frames."""
         labels_file, neighbors_file, names_file, _ = self.files
         numbers = read_json(root, labels_file, dict)
         neighbors = read_json(root, neighbors_file, dict)
@@ -117,7 +116,7 @@ class YtbbRobustReader:
         return self.path, *(f"{self.annotations}/{name}" for name in names)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """Return the frames that have one label, without reading them."""
+        """Return the frames and their labels, without reading the frames."""
         _, names_file, anchors_file, _, reviews_file = self.files
         names = {number: str(name) for number, name in read_json(root, names_file, dict).items()}
         reviews = _read_annotations(root, reviews_file)
@@ -237,9 +236,12 @@ def _choose_frames(neighbors: Mapping[str, Any], frames: Frames) -> list[str]:
 def _open_frames(
     name: str, folder: Path, labels: Mapping[str, set[str]], size: ImageSize, *, listed_in: str
 ) -> ImageFiles:
-    """Return the dataset of the frames that have exactly one label, sorted by path."""
-    single = sorted((frame, next(iter(of))) for frame, of in labels.items() if len(of) == 1)
-    files = [frame for frame, _ in single]
-    return open_image_files(
-        name, folder, files, np.array([of for _, of in single]), size=size, listed_in=listed_in
-    )
+    """Return the dataset of the frames that have a label, sorted by path.
+
+    The label of a frame is its first one in alphabetical order; `label_sets` has all of them.
+    """
+    labelled = sorted((frame, frozenset(names)) for frame, names in labels.items() if names)
+    files = [frame for frame, _ in labelled]
+    first = np.array([min(names) for _, names in labelled])
+    frames = open_image_files(name, folder, files, first, size=size, listed_in=listed_in)
+    return replace(frames, label_sets=tuple(names for _, names in labelled))
