@@ -208,7 +208,7 @@ def test_imagenet_head_is_reduced_to_the_classes_of_a_group() -> None:
 
 
 def test_unknown_network_is_an_error_with_a_suggestion() -> None:
-    with pytest.raises(UnknownName, match=r"'resnet50dd'\. Did you mean 'resnet50d'"):
+    with pytest.raises(InputError, match=r"'resnet50dd'\. Similar names: resnet50d,"):
         oodometer.as_model("timm:resnet50dd", weights="none")
     with pytest.raises(UnknownName, match=r"set of weights of timm:resnet50 .*'resnet50.tv_in1k'"):
         oodometer.as_model("timm:resnet50.tv_in", weights="none")

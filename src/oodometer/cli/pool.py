@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from oodometer.studies.training.spec import PoolSpec
 
 # Maximum number of architectures of a pool in the table of pools.
-MAX_LISTED_ARCHITECTURES = 6
+MAX_LISTED_ARCHITECTURES = 3
 
 app = typer.Typer(
     help="Train pools: sets of models with varied settings, on which measures are compared.",

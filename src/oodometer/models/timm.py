@@ -8,6 +8,7 @@ the user asks for it, and no pickle is opened that the user has not called trust
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +102,12 @@ def check_model_name(model: str) -> None:
     architecture = model.partition(".")[0]
     names = timm.list_models()
     if architecture not in names and not timm.is_model(architecture):
-        raise UnknownName("network of timm", architecture, names)
+        # timm has more than a thousand networks, so only similar names are listed.
+        similar = difflib.get_close_matches(architecture, names, n=10)
+        raise InputError(
+            f"No network of timm is called {architecture!r}. Similar names: "
+            f"{', '.join(similar) or 'none'}. timm.list_models() returns all names."
+        )
     if "." in model and model not in timm.list_pretrained(f"{architecture}.*"):
         tagged = timm.list_pretrained(f"{architecture}.*")
         raise UnknownName(f"set of weights of {TIMM_PREFIX}{architecture}", model, tagged)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oodometer
-from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.errors import InputError
 from oodometer.data.dataset import InMemoryDataset
 from oodometer.models.timm import imagenet_classes, timm_package
 from oodometer.parallel.runners import processes
@@ -157,7 +157,9 @@ def test_missing_weights_stop_a_pool_that_trains(tmp_path: Path) -> None:
 
 
 def test_unknown_network_stops_a_pool(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'test_resnet'"):
+    with pytest.raises(
+        InputError, match="the pool 'pool': architecture: .*Similar names: test_resnet,"
+    ):
         run(pool(architecture="timm:test_resnets"), tmp_path)
 
 

@@ -14,6 +14,7 @@ from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.protocols import ProgressCallback
 from oodometer.data.atomic import lock_folder
 from oodometer.parallel.runners import Runner, serial
+from oodometer.studies._toml import prefix_errors
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.resumable_run import (
     RunLog,
@@ -137,9 +138,8 @@ def missing_weights(configs: Sequence[TrainingConfig]) -> dict[str, str]:
     Raises
     ------
     InputError
-        If the weights of a network that is to be trained are missing.
-    UnknownName
-        If timm does not have one of the networks.
+        If timm does not have one of the networks, or the weights of a network that is to be trained
+        are missing.
     """
     missing = {}
     for config in configs:
@@ -238,7 +238,8 @@ def run(
         _check_classes(pool, [finished[each.id] for each in configs if each.id in finished], spec)
         pending = [config for config in configs if config.id not in finished]
         log = RunLog("models", len(configs), len(configs) - len(pending), progress)
-        missing = missing_weights(pending)
+        with prefix_errors(f"the pool {spec.name!r}"):
+            missing = missing_weights(pending)
         pending = [config for config in pending if config.id not in missing]
         state = _PoolRun(pool, log, missing=tuple(dict.fromkeys(missing.values())))
         log.start_stage(len(pending[:limit]))

@@ -78,7 +78,8 @@ class TimmNetwork:
 
     def check_name(self) -> None:
         """Raise if timm does not have this network."""
-        check_model_name(self.name.removeprefix(TIMM_PREFIX))
+        with prefix_errors("architecture"):
+            check_model_name(self.name.removeprefix(TIMM_PREFIX))
 
     def check_weights(self) -> None:
         """Raise if the file of weights does not exist."""
