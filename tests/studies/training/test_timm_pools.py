@@ -158,7 +158,7 @@ def test_missing_weights_stop_a_pool_that_trains(tmp_path: Path) -> None:
 
 def test_unknown_network_stops_a_pool(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match="the pool 'pool': architecture: .*Similar names: test_resnet,"
+        InputError, match=r"the pool 'pool': architecture: .*Similar names: test_resnet,"
     ):
         run(pool(architecture="timm:test_resnets"), tmp_path)
 
