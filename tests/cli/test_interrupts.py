@@ -41,8 +41,11 @@ name = "slow"
 path = "mine:slow"
 trained_on = "0"
 """
+# A shell that starts the tests in the background makes them, and their child processes, ignore SIGINT.
 START = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import oodometer.studies.demo
 from oodometer.cli import main
 if "demo" in sys.argv:
@@ -93,7 +96,10 @@ def test_interrupt_says_how_to_continue(words: str, tmp_path: Path) -> None:
     ) as process:
         wait_for(tmp_path / started, process)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, out) == (130, "")
     assert err == f"oodometer: Interrupted. {message}oodometer {words}\n"
     left = {file.name for file in tmp_path.iterdir()} - before - {"__pycache__"}
