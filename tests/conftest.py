@@ -3,6 +3,7 @@
 import importlib
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,11 @@ OPERATORS_FOLDER = os.path.join(os.path.dirname(__file__), "support", "torchvisi
 _PATHS = [OPERATORS_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(_PATHS)
 importlib.import_module("tests.support.torchvision_operators.sitecustomize")
+
+# A shell that starts the tests in the background makes them, and their child processes, ignore
+# interrupts, which some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: a busy machine must not fail tests (benchmarks/ measures speed). In CI, examples are
 # the same in every run.

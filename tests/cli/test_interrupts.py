@@ -41,11 +41,8 @@ name = "slow"
 path = "mine:slow"
 trained_on = "0"
 """
-# A shell that starts the tests in the background makes them, and their child processes, ignore SIGINT.
 START = """
-import signal
 import sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
 import oodometer.studies.demo
 from oodometer.cli import main
 if "demo" in sys.argv:
