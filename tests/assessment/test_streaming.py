@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import oodometer
 from oodometer import estimators
 from oodometer.assessment import streaming
-from oodometer.assessment.bootstrap import make_runs
+from oodometer.assessment.bootstrap import LearnedSource, make_runs
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.partial_sums import PartialResult
 from oodometer.assessment.result import Assessment
@@ -32,6 +32,7 @@ from oodometer.assessment.streaming import (
     load_source,
     scan,
 )
+from oodometer.core.class_calibration import Calibration
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
@@ -150,7 +151,7 @@ def test_sums_do_not_depend_on_the_partitions(
             for rows in (source, target)]  # fmt: skip
     write(table_of(both[0], True), folder / "source.parquet")
     split(table_of(both[1]), folder / "t", [min(end, n) for end in ends], group=group)
-    options = EstimateOptions(MERGEABLE, temperature, None, seed, 20)
+    options = EstimateOptions(MERGEABLE, temperature, seed=seed, replicates=20)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_reader, "PARTITION_ROWS", 30)
         patch.setattr(batch_reader, "MAX_BATCH_ROWS", batch)
@@ -644,8 +645,10 @@ def test_estimate_from_total_equals_estimate_from_rows() -> None:
     for estimator in estimators.MEMBERS:
         if not isinstance(estimator, StreamingEstimator) or not estimator.is_mergeable:
             continue
-        run = make_runs([estimator], source, None, seed=0, replicates=20)[estimator.name]
-        result = run.from_total(estimator.summarize(estimator.learn(source), target))
+        learned = LearnedSource(source, None, Calibration("temperature", None, source))
+        run = make_runs([estimator], learned, seed=0, replicates=20)[estimator.name]
+        total = estimator.summarize(estimator.learn(source), target)
+        result = run.from_total(total, target, target.n)
         assert result == run.run(target), estimator.name
         assert result.value == estimator.estimate(source, target).value, estimator.name
         assert (result.method, result.assumes) == (estimator.name, estimator.assumes)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from oodometer import estimators as registered
 from oodometer.assessment import headline
-from oodometer.assessment.bootstrap import EstimatorRun, make_runs, run_all
+from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs, run_all
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
@@ -19,7 +19,7 @@ from oodometer.assessment.diagnostics import (
     estimate_range,
     worst_status,
 )
-from oodometer.assessment.partial_sums import PartialResult, segment_values
+from oodometer.assessment.partial_sums import PartialResult
 from oodometer.assessment.ppi import (
     PPI_METHOD,
     FewLabelsEstimate,
@@ -27,10 +27,26 @@ from oodometer.assessment.ppi import (
     ppi_from_labels,
 )
 from oodometer.assessment.result import Assessment, Headline, Segment, format_percent
-from oodometer.core import validation
+from oodometer.assessment.segments import (
+    LabelledRows,
+    RowCorrectness,
+    SourceSegments,
+    estimate_segments,
+    group_rows,
+    segment_sums,
+    segment_values,
+    with_status,
+)
+from oodometer.core import rounding, validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import Temperature, fit_temperature
-from oodometer.core.errors import InputError, NotApplicable, out_of_range
+from oodometer.core.class_calibration import (
+    CALIBRATION_METHODS,
+    Calibration,
+    CalibrationMethod,
+    calibrate,
+)
+from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.results import Estimate
@@ -53,7 +69,9 @@ def estimate(
     history: HistoryInput = None,
     methods: str | Sequence[str | Estimator] | None = None,
     temperature: float | Literal["fit"] | None = "fit",
+    calibration: CalibrationMethod = "auto",
     segment_by: Any = None,
+    source_segment_by: Any = None,
     seed: int = 0,
     replicates: int = 200,
     progress: ProgressCallback | None = None,
@@ -90,8 +108,18 @@ def estimate(
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
         calibrated on the source. With None, the scores are not changed.
+    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
+        Calibration of the probabilities that AC, COT, COTT, MLLS, LEAP and PAPE read. With "auto",
+        the temperature-scaled probabilities are calibrated further, by isotonic regression or beta
+        calibration, if a test shows that they are not calibrated on the source. With "none", these
+        methods read the scores without a temperature. The other methods use the temperature alone,
+        as in their papers.
     segment_by : array of shape (n,), optional
-        One value per target row. The accuracy of each segment is then estimated as well.
+        One value per target row. The accuracy of each segment is then estimated as well. The mean
+        over the segments, weighted by rows, is the headline.
+    source_segment_by : array of shape (n,), optional
+        One value per source row. The estimate of a segment then also uses the source rows of the
+        same segment.
     seed : int
         Random seed.
     replicates : int
@@ -125,23 +153,31 @@ def estimate(
     source, target = validate_inputs(source, target, other_models, other_models_on_source)
     check_replicates(replicates)
     segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
-    calibration, used_temperature = resolve_temperature(source, target, temperature)
-    if used_temperature is not None:
-        source = source.at_temperature(used_temperature)
-        target = target.at_temperature(used_temperature)
-    runs = make_runs(
-        resolve_estimators(methods), source, used_temperature, seed=seed, replicates=replicates
+    source_segment_by = validation.validate_row_values(
+        source_segment_by, source.n, "values of source_segment_by"
     )
+    source, target, _ = replace_zeros(source, target)
+    learned, fit = learn_source(source, target, temperature, calibration, seed=seed)
+    source, target = learned.predictions, scale(target, learned.temperature)
+    runs = make_runs(resolve_estimators(methods), learned, seed=seed, replicates=replicates)
     return assess(
         runs,
         target,
         PartialResult(n=target.n),
-        calibration=calibration,
+        temperature_fit=fit,
         label_estimate=(
             None if target_labels is None else ppi_from_labels(source, target, target_labels, seed)
         ),
         labelled=_labelled_confidences(target, target_labels),
-        segment_by=segment_by,
+        segment_inputs=(
+            None
+            if segment_by is None
+            else SegmentInputs(
+                segment_by,
+                source_segment_by,
+                _labelled_segments(learned, target, target_labels, segment_by),
+            )
+        ),
         history=history,
         all_required=bool(methods),
         progress=progress,
@@ -153,11 +189,11 @@ def assess(
     target: Predictions,
     summary: PartialResult,
     *,
-    calibration: Temperature | None,
+    temperature_fit: Temperature | None,
     label_estimate: FewLabelsEstimate | None = None,
     labelled: LabelledConfidences | None = None,
     is_source: bool = False,
-    segment_by: Array | None = None,
+    segment_inputs: SegmentInputs | None = None,
     history: HistoryInput = None,
     all_required: bool = False,
     progress: ProgressCallback | None = None,
@@ -167,13 +203,19 @@ def assess(
     If the target is in memory, `target` has all rows, and `summary` contains only their number. If
     the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
     the pass over all rows. `labelled` are the target rows with labels, `is_source` is whether the
-    files of the target are those of the source, and `segment_by` has one value per row of `target`.
+    files of the target are those of the source.
     """
     run = next(iter(runs.values()))
-    source = run.source
+    learned = run.learned_source
+    source = learned.predictions
     is_source |= target.n == summary.n and _have_equal_scores(source, target)
     estimates, skipped = run_all(
-        runs, target, totals=summary.totals, skipped=summary.skipped, progress=progress
+        runs,
+        target,
+        totals=summary.totals,
+        n_target=summary.n,
+        skipped=summary.skipped,
+        progress=progress,
     )
     _require_results(estimates, skipped, all_required=all_required)
     if target.n < summary.n:
@@ -181,19 +223,22 @@ def assess(
             note = f"from a random sample of {target.n:,} of {summary.n:,} rows"
             estimates[name] = replace(estimates[name], notes=(*estimates[name].notes, note))
     diagnostics = diagnose(
-        DiagnosticContext(source, target, tuple(estimates.values()), calibration, labelled)
+        DiagnosticContext(
+            source,
+            target,
+            tuple(estimates.values()),
+            temperature_fit,
+            labelled,
+            calibration=learned.calibration,
+        )
     )
-    segments: tuple[Segment, ...] = ()
-    if segment_by is not None:
-        segment_run = runs[headline.select_for_segments(estimates, source)]
-        segments = tuple(_estimate_segments(segment_run, target, segment_by, summary, progress))
     method, why = headline.select_headline(
         estimates,
         source,
-        calibrated=_is_calibrated(calibration, run.temperature),
+        calibrated=_is_calibrated(temperature_fit, learned),
         statuses={diagnostic.name: diagnostic.status for diagnostic in diagnostics},
     )
-    shift = None
+    shift = past = None
     if label_estimate is not None and label_estimate.method == PPI_METHOD:
         # Shift does not bias an estimate from target labels, so no typical range is needed.
         method = PPI_METHOD
@@ -208,13 +253,19 @@ def assess(
         shift = past.interval(estimates[method].value, spread)
     if label_estimate is not None:
         estimates[label_estimate.method] = label_estimate.estimate
+    segments: tuple[Segment, ...] = ()
+    if segment_inputs is not None:
+        segments = _estimate_segments(
+            segment_inputs, estimates[method], learned, target, summary, past, run.seed
+        )
     return Assessment(
         n_source=source.n,
         n_target=summary.n,
         k=source.k,
         source_accuracy=float(source.correct.mean()),
         source_interval=wilson_interval(int(np.count_nonzero(source.correct)), source.n),
-        temperature=run.temperature,
+        temperature=learned.temperature,
+        calibration=learned.calibration.method,
         estimates=tuple(estimates.values()),
         skipped=skipped,
         headline=Headline(estimates[method], why, worst_status(diagnostics)),
@@ -222,8 +273,31 @@ def assess(
         segments=segments,
         seed=run.seed,
         shift=shift,
-        notes=_source_notes(estimates, source.n) if is_source else (),
+        notes=(
+            *dict.fromkeys((*source.notes, *target.notes)),
+            *(_source_notes(estimates, source.n) if is_source else ()),
+        ),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentInputs:
+    """Segment values of the target rows and of the source rows, and labelled target rows."""
+
+    target: Array
+    source: Array | None = None
+    labelled: LabelledRows | None = None
+
+
+def _labelled_segments(
+    learned: LearnedSource, target: Predictions, target_labels: Any, segment_by: Array
+) -> LabelledRows | None:
+    """Return the labelled target rows with their segments; None if there are none."""
+    if target_labels is None:
+        return None
+    rows, correct = labelled_rows(target_labels, target)
+    names = segment_values(segment_by).astype(str)
+    return LabelledRows(names[rows], correct, RowCorrectness.fit(learned)(target.rows(rows)))
 
 
 def _labelled_confidences(target: Predictions, target_labels: Any) -> LabelledConfidences | None:
@@ -266,38 +340,42 @@ def _require_results(
         raise NotApplicable(f"Not applicable: {reasons}.")
 
 
-def _is_calibrated(calibration: Temperature | None, temperature: float | None) -> bool:
-    """Return whether a temperature was fitted successfully, or set by the user."""
-    if calibration is None:
-        return temperature is not None
-    return calibration.converged and not calibration.at_bound
+def _is_calibrated(fit: Temperature | None, learned: LearnedSource) -> bool:
+    """Return whether the scores were calibrated, or a temperature was set by the user."""
+    if learned.calibration.calibrator is not None:
+        return True
+    if fit is None:
+        return learned.temperature is not None
+    return fit.converged and not fit.at_bound
 
 
 def _estimate_segments(
-    run: EstimatorRun,
+    inputs: SegmentInputs,
+    headline_estimate: Estimate,
+    learned: LearnedSource,
     target: Predictions,
-    segment_by: Array,
     summary: PartialResult,
-    progress: ProgressCallback | None,
-) -> Iterator[Segment]:
-    """Yield the estimate for every segment, in the order of the segment values."""
-    totals = [total for _, total in sorted(summary.segments.items())]
-    if totals and totals[0].method == run.estimator.name:
-        for total in totals:
-            if total.reason:
-                yield Segment(total.name, total.n, None, total.reason)
-            else:
-                yield run.estimate_segment(total.name, total.n, total=total.total)
-        return
-    values, inverse = np.unique(segment_values(segment_by), return_inverse=True)
-    names = values.astype(str)
-    order = np.argsort(inverse, kind="stable")
-    starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
-    for j, name in enumerate(names):
-        if progress is not None:
-            progress(j, len(names), f"segment {name}")
-        rows = target.rows(order[starts[j] : starts[j + 1]])
-        yield run.estimate_segment(str(name), rows.n, rows=rows)
+    history: History | None,
+    seed: int,
+) -> tuple[Segment, ...]:
+    """Return the estimates of all segments, in the order of the segment values."""
+    if summary.segments:
+        values = sorted(summary.segments)
+        names = np.array(values).astype(str).tolist()
+        sums = {name: summary.segments[value] for name, value in zip(names, values, strict=True)}
+    else:
+        expected = RowCorrectness.fit(learned)(target)
+        sums = {name: segment_sums(expected[rows]) for name, rows in group_rows(inputs.target)}
+    segments = estimate_segments(
+        sums,
+        headline_estimate,
+        learned,
+        SourceSegments.fit(learned, inputs.source),
+        labelled=inputs.labelled,
+        history=history,
+        seed=seed,
+    )
+    return with_status(segments, target, inputs.target, learned.predictions, inputs.source)
 
 
 def _history_from_predictions(
@@ -313,9 +391,7 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
-        if run.temperature is not None:
-            unlabelled = unlabelled.at_temperature(run.temperature)
-        estimates, skipped = run_all(runs, unlabelled)
+        estimates, skipped = run_all(runs, scale(unlabelled, run.learned_source.temperature))
         if method not in estimates:
             raise InputError(
                 f"{method} is not applicable to domain {number} of the history: {skipped[method]}."
@@ -332,6 +408,7 @@ def estimates(
     *,
     methods: Sequence[Estimator],
     temperature: float | Literal["fit"] | None = "fit",
+    calibration: CalibrationMethod = "auto",
     seed: int = 0,
     replicates: int = 200,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
@@ -348,6 +425,8 @@ def estimates(
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
         calibrated on the source. With None, the scores are not changed.
+    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
+        Calibration of the probabilities that some methods read; see `estimate`.
     seed : int
         Random seed.
     replicates : int
@@ -370,12 +449,65 @@ def estimates(
     (0.8, ['gde'])
     """
     source, target = validate_inputs(source, target)
-    _, used_temperature = resolve_temperature(source, target, temperature)
-    if used_temperature is not None:
-        source = source.at_temperature(used_temperature)
-        target = target.at_temperature(used_temperature)
-    runs = make_runs(methods, source, used_temperature, seed=seed, replicates=replicates)
-    return run_all(runs, target)
+    source, target, _ = replace_zeros(source, target)
+    learned, _ = learn_source(source, target, temperature, calibration, seed=seed)
+    runs = make_runs(methods, learned, seed=seed, replicates=replicates)
+    return run_all(runs, scale(target, learned.temperature))
+
+
+def learn_source(
+    source: Predictions,
+    target: Predictions,
+    temperature: float | Literal["fit"] | None,
+    calibration: CalibrationMethod,
+    *,
+    seed: int,
+) -> tuple[LearnedSource, Temperature | None]:
+    """Return the source, scaled and calibrated, and the temperature fit if there was one.
+
+    `target` are some target rows; they are used only to check which scores there are.
+    """
+    if calibration not in CALIBRATION_METHODS:
+        raise UnknownName("calibration", str(calibration), CALIBRATION_METHODS)
+    fit, used_temperature = resolve_temperature(source, target, temperature)
+    source = scale(source, used_temperature)
+    fitted = calibrate(source, calibration, seed=seed) if target.has_probs else None
+    return LearnedSource(
+        source, used_temperature, fitted or Calibration("temperature", None, source)
+    ), fit
+
+
+def replace_zeros(
+    source: Predictions, target: Predictions
+) -> tuple[Predictions, Predictions, float | None]:
+    """Return source and target without probabilities of exactly 0, and the value that replaced them.
+
+    The value is None if the source has logits. It replaces zeros of the target even if the source
+    has none.
+    """
+    if source.score_type != "probs" or source.scores is None:
+        return source, target, None
+    has_zeros = [
+        rows.scores is not None and rows.score_type == "probs" and bool((rows.scores <= 0).any())
+        for rows in (source, target)
+    ]
+    replacement = rounding.zero_replacement(source.scores)
+    note = (
+        f"Probabilities of exactly 0 were replaced by {replacement:.3g}, because the logarithm of 0 "
+        "does not exist."
+    )
+    source, target = (
+        rows.with_scores(rounding.replace_zeros(rows.scores, replacement), note)
+        if has_zero and rows.scores is not None
+        else rows
+        for rows, has_zero in zip((source, target), has_zeros, strict=True)
+    )
+    return source, target, replacement
+
+
+def scale(rows: Predictions, temperature: float | None) -> Predictions:
+    """Return rows divided by a temperature; unchanged if it is None."""
+    return rows if temperature is None else rows.at_temperature(temperature)
 
 
 def validate_inputs(
@@ -401,6 +533,12 @@ def validate_inputs(
         )
     target = target.without_labels().reorder_classes(source.class_names)
     validation.check_same_class_count(source.k, target.k, "the source", "the target")
+    if source.has_decisions != target.has_decisions:
+        has, lacks = ("source", "target") if source.has_decisions else ("target", "source")
+        raise InputError(
+            f"The {has} has decisions (a column pred), the {lacks} has none. Give the decisions of "
+            "both, or remove the column from both."
+        )
     return (
         _with_other_models(source, other_models_on_source),
         _with_other_models(target, other_models),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,115 +9,205 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment import headline
-from oodometer.assessment.result import Segment
+from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core.array_types import Floats
+from oodometer.core.class_calibration import Calibration
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator
 from oodometer.core.results import Estimate
-from oodometer.core.stats import Z95, rng_for, wilson_interval
+from oodometer.core.stats import accuracy_interval, rng_for
 
 # Third-party estimators that do not implement `resample` are run again on resampled rows. This is
 # the maximum number of such runs.
 MAX_ROW_BOOTSTRAP_REPLICATES = 50
+# Maximum number of target rows from which variances are computed; of more rows, every j-th is used.
+# It is the maximum of the estimators that fit a domain classifier, too.
+MAX_VARIANCE_ROWS = 10_000
+# Weight, in source errors, of the largest possible variance.
+PRIOR_ERRORS = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedSource:
+    """Source of a set of runs: temperature-scaled, calibrated, and its accuracy by confidence.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        Labelled source predictions, divided by the temperature.
+    temperature : float or None
+        Temperature, or None if the scores were not changed.
+    calibration : Calibration
+        Calibration for the estimators that read probabilities.
+    """
+
+    predictions: Predictions
+    temperature: float | None
+    calibration: Calibration
+
+    @cached_property
+    def row_accuracy(self) -> BinnedAccuracy | None:
+        """Return the accuracy by confidence; None if the model returns classes only."""
+        try:
+            return BinnedAccuracy.fit(self.predictions, smoothed=True)
+        except NotApplicable:
+            return None
+
+    @cached_property
+    def smoothed_accuracy(self) -> float:
+        """Return the accuracy, with half a correct row and half an error added."""
+        n_correct = np.count_nonzero(self.predictions.correct)
+        return float((n_correct + 0.5) / (self.predictions.n + 1))
+
+    def calibrated(self, rows: Predictions) -> Predictions:
+        """Return rows with calibrated probabilities, computed once for these rows."""
+        if self.calibration.is_identity:
+            return rows
+        return rows.cached(("calibrated", self.calibration), lambda: self.calibration(rows))
+
+    def expected_correct(self, rows: Predictions) -> Floats:
+        """Return the probability that the model is correct on each row, for variances."""
+        if self.row_accuracy is not None:
+            try:
+                return self.row_accuracy(rows.confidence)
+            except NotApplicable:  # the target has classes only
+                pass
+        return np.full(rows.n, self.smoothed_accuracy)
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorRun:
-    """Estimator with a source and a temperature; it can be run on any number of targets.
+    """Estimator with a source; it can be run on any number of targets.
 
-    The random stream of an estimate depends only on the seed, the method and the stream labels.
-    Therefore results do not depend on the order in which targets are estimated.
+    The random stream of an estimate depends only on the seed and the method. Therefore results do
+    not depend on the order in which targets are estimated.
     """
 
     estimator: Estimator
-    source: Predictions
-    temperature: float | None
+    learned_source: LearnedSource
     seed: int
     replicates: int
+
+    @property
+    def reads_probabilities(self) -> bool:
+        """Return whether the estimator receives calibrated probabilities."""
+        return bool(getattr(self.estimator, "reads_probabilities", False))
+
+    @cached_property
+    def source(self) -> Predictions:
+        """Return the source predictions that the estimator learns from."""
+        learned = self.learned_source
+        return learned.calibration.source if self.reads_probabilities else learned.predictions
 
     @cached_property
     def learned_state(self) -> Any:
         """Return the state that a streaming estimator learns from the source; it is cached."""
+        self.check_decisions()
         assert isinstance(self.estimator, StreamingEstimator)
         return self.estimator.learn(self.source)
 
-    def run(self, target: Predictions, *stream_labels: object) -> Estimate:
+    def check_decisions(self) -> None:
+        """Raise NotApplicable if there are decisions and the estimator does not support them."""
+        if self.source.has_decisions and not getattr(self.estimator, "supports_decisions", False):
+            raise NotApplicable(
+                "it estimates the accuracy of the most probable class, not of given decisions"
+            )
+
+    def rows(self, target: Predictions) -> Predictions:
+        """Return the target rows as the estimator reads them."""
+        return self.learned_source.calibrated(target) if self.reads_probabilities else target
+
+    def run(self, target: Predictions) -> Estimate:
         """Return the estimate for target rows that are in memory."""
         if isinstance(self.estimator, StreamingEstimator):
-            total = self.estimator.summarize(self.learned_state, target)
-            return self.from_total(total, *stream_labels)
-        estimate = self.estimator.estimate(self.source, target)
-        rng = rng_for(self.seed, "bootstrap", self.estimator.name, *stream_labels)
+            total = self.estimator.summarize(self.learned_state, self.rows(target))
+            return self.from_total(total, target, target.n)
+        self.check_decisions()
+        source, rows = self.source, self.rows(target)
+        estimate = self.estimator.estimate(source, rows)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
         replicates = [
-            self.estimator.estimate(
-                _resample_rows(self.source, rng), _resample_rows(target, rng)
-            ).value
+            self.estimator.estimate(_resample_rows(source, rng), _resample_rows(rows, rng)).value
             for _ in range(min(self.replicates, MAX_ROW_BOOTSTRAP_REPLICATES))
         ]
-        half = Z95 * float(np.std(replicates))
-        return self._with_interval(
-            estimate, np.array([estimate.value - half, estimate.value + half])
-        )
+        return self._with_interval(estimate, float(np.var(replicates)), None, target, target.n)
 
-    def from_total(self, total: Any, *stream_labels: object) -> Estimate:
-        """Return the estimate of a streaming estimator from its sums over the target."""
+    def from_total(self, total: Any, target: Predictions, n_target: int) -> Estimate:
+        """Return the estimate of a streaming estimator from its sums over `n_target` rows.
+
+        `target` has all these rows or a sample of them.
+        """
         assert isinstance(self.estimator, StreamingEstimator)
         estimate = self.estimator.finish(self.learned_state, total)
-        rng = rng_for(self.seed, "bootstrap", self.estimator.name, *stream_labels)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
         replicates = self.estimator.resample(self.learned_state, total, rng, self.replicates)
-        return self._with_interval(estimate, np.quantile(replicates, [0.025, 0.975]))
+        rows = target.rows(slice(None, None, -(-target.n // MAX_VARIANCE_ROWS)))
+        values = self.estimator.row_values(self.learned_state, total, self.rows(rows))
+        return self._with_interval(estimate, float(np.var(replicates)), values, rows, n_target)
 
-    def estimate_segment(
-        self, name: str, n: int, *, rows: Predictions | None = None, total: Any = None
-    ) -> Segment:
-        """Return the estimate of a segment from its rows or, if `rows` is None, from its sums."""
-        try:
-            if rows is not None:
-                return Segment(name, n, self.run(rows, "segment", name))
-            return Segment(name, n, self.from_total(total, "segment", name))
-        except NotApplicable as reason:
-            return Segment(name, n, None, str(reason))
+    def _with_interval(
+        self,
+        estimate: Estimate,
+        bootstrap_variance: float,
+        row_values: Floats | None,
+        rows: Predictions,
+        n_target: int,
+    ) -> Estimate:
+        """Return the estimate with the interval of the accuracy on the target rows.
 
-    def _with_interval(self, estimate: Estimate, bounds: Floats) -> Estimate:
-        low = min(float(bounds[0]), estimate.value)
-        high = max(float(bounds[1]), estimate.value)
+        The bootstrap variance is that of the estimate when source and target rows are resampled.
+        The accuracy on the target rows varies too, and the estimate follows it as far as the
+        contributions of the rows, `row_values`, predict where the model is correct.
+        """
+        learned = self.learned_source
+        source = learned.predictions
+        expected = learned.expected_correct(rows)
+        covariance = 0.0
+        if row_values is not None:
+            covariance = float(np.mean((row_values - row_values.mean()) * expected))
+        center = (float(expected.mean()) + estimate.value) / 2
+        center = min(max(center, 0.5 / (source.n + 1)), 1 - 0.5 / (source.n + 1))
+        label_noise = float((expected * (1 - expected)).mean()) / n_target
+        variance = bootstrap_variance + (center * (1 - center) - 2 * covariance) / n_target
         if getattr(self.estimator, "assumes_calibrated", False):
-            uncertainty = _calibration_uncertainty(self.source)
-            low = estimate.value - math.hypot(estimate.value - low, uncertainty)
-            high = estimate.value + math.hypot(high - estimate.value, uncertainty)
-        notes = estimate.notes
-        if "source labels" in getattr(
-            self.estimator, "needs", ()
-        ) and headline.has_constant_correctness(self.source):
-            # The source has only correct rows or only errors. A bootstrap cannot draw the other
-            # outcome, because it was never observed; the Wilson interval allows for it.
-            accuracy = float(self.source.correct[0])
-            wilson = wilson_interval(accuracy * self.source.n, self.source.n)
-            low -= accuracy - wilson[0]
-            high += wilson[1] - accuracy
-            missing = "errors" if accuracy else "correct rows"
-            notes += (f"the source has no {missing}; the interval is widened by Wilson's bound",)
+            variance += _calibration_variance(self.source)
+        variance = max(variance, label_noise)
+        variance = stabilize_variance(variance, center, source, n_target)
+        low, high = accuracy_interval(
+            estimate.value, variance, center=center, n_source=source.n, n_target=n_target
+        )
         return replace(
             estimate,
             method=self.estimator.name,
             assumes=self.estimator.assumes,
-            low=max(low, 0.0),
-            high=min(high, 1.0),
-            temperature=self.temperature,
-            notes=notes,
+            low=low,
+            high=high,
+            temperature=learned.temperature,
+            calibration=learned.calibration.method if self.reads_probabilities else "temperature",
         )
 
 
-def _calibration_uncertainty(source: Predictions) -> float:
-    """Return the 95 % half-width for the difference of accuracy and mean confidence on the source.
+def stabilize_variance(variance: float, center: float, source: Predictions, n_target: int) -> float:
+    """Return the variance of an estimate minus the accuracy, given the number of source errors.
+
+    With few source errors, the variance is hardly known. It is averaged with the largest one, that
+    of an estimate that does not predict which rows are correct.
+    """
+    largest = center * (1 - center) * (1 / source.n + 1 / n_target)
+    n_correct = int(np.count_nonzero(source.correct))
+    n_rarer = min(n_correct, source.n - n_correct)
+    return (n_rarer * variance + PRIOR_ERRORS * largest) / (n_rarer + PRIOR_ERRORS)
+
+
+def _calibration_variance(source: Predictions) -> float:
+    """Return the variance of the difference of accuracy and mean confidence on the source.
 
     A bootstrap of the scores alone does not include this error, because labels are needed to know
     whether the scores are calibrated.
     """
     difference = source.correct - source.confidence
-    return Z95 * float(difference.std()) / math.sqrt(source.n)
+    return float(difference.var()) / source.n
 
 
 def _resample_rows(rows: Predictions, rng: np.random.Generator) -> Predictions:
@@ -126,16 +215,11 @@ def _resample_rows(rows: Predictions, rng: np.random.Generator) -> Predictions:
 
 
 def make_runs(
-    estimators: Sequence[Estimator],
-    source: Predictions,
-    temperature: float | None,
-    *,
-    seed: int,
-    replicates: int,
+    estimators: Sequence[Estimator], source: LearnedSource, *, seed: int, replicates: int
 ) -> dict[str, EstimatorRun]:
-    """Return one run per estimator by name; `source` is already scaled by `temperature`."""
+    """Return one run per estimator by name."""
     return {
-        estimator.name: EstimatorRun(estimator, source, temperature, seed, replicates)
+        estimator.name: EstimatorRun(estimator, source, seed, replicates)
         for estimator in estimators
     }
 
@@ -145,13 +229,14 @@ def run_all(
     target: Predictions,
     *,
     totals: Mapping[str, Any] | None = None,
+    n_target: int | None = None,
     skipped: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Return the estimates by method, and the reason for each method that is not applicable.
 
-    If `totals` has the sums of a method, the estimate is computed from these sums, otherwise from
-    the target rows. Methods in `skipped` are not run.
+    If `totals` has the sums of a method over `n_target` rows, the estimate is computed from these
+    sums, otherwise from the target rows. Methods in `skipped` are not run.
     """
     totals = totals or {}
     skipped = skipped or {}
@@ -164,7 +249,10 @@ def run_all(
             reasons[name] = skipped[name]
             continue
         try:
-            estimates[name] = run.from_total(totals[name]) if name in totals else run.run(target)
+            if name in totals:
+                estimates[name] = run.from_total(totals[name], target, n_target or target.n)
+            else:
+                estimates[name] = run.run(target)
         except NotApplicable as reason:
             reasons[name] = str(reason)
     return estimates, reasons

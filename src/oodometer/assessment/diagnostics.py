@@ -16,6 +16,7 @@ import numpy as np
 
 from oodometer.core.array_types import Bools, Floats
 from oodometer.core.calibration import Temperature
+from oodometer.core.class_calibration import Calibration
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions
@@ -38,6 +39,7 @@ STATUS_LIMITS = {
     "class_shift": (0.1, 0.3),
     "class_collapse": (0.6, 0.9),
     "estimator_spread": (0.1, 0.2),
+    "calibration_gap": (0.01, 0.03),
 }
 # ATC is reported as biased if its error on the labelled target rows is at least this fraction and
 # this many standard errors.
@@ -100,6 +102,7 @@ class DiagnosticContext:
     estimates: Sequence[Estimate]
     temperature: Temperature | None
     labelled: LabelledConfidences | None = None
+    calibration: Calibration | None = None
 
 
 def _status(value: float, warning: float, critical: float) -> Status:
@@ -318,6 +321,24 @@ def temperature_fit(context: DiagnosticContext) -> Diagnostic:
     )
 
 
+def calibration_gap(context: DiagnosticContext) -> Diagnostic:
+    """Compute the difference of mean confidence and accuracy on the source after calibration."""
+    calibration = context.calibration
+    if calibration is None or not calibration.source.has_probs:
+        raise NotApplicable("there are no probabilities to calibrate")
+    value = abs(calibration.gap)
+    is_noise = value <= 2.576 * calibration.gap_error
+    return Diagnostic(
+        "calibration_gap",
+        value,
+        "ok" if is_noise else _status(value, *STATUS_LIMITS["calibration_gap"]),
+        "difference of mean confidence and accuracy on held-out source rows, after calibration by "
+        f"{calibration.method}; methods that read scores as probabilities are wrong by about as much",
+        "disregard ac, cot, mlls, leap and the expected metrics, or calibrate by another method "
+        "(--calibration isotonic)",
+    )
+
+
 def confusion_condition(context: DiagnosticContext) -> Diagnostic:
     """Compute the condition number of the confusion matrix, which affects label-shift methods."""
     # JSON has no infinity.
@@ -389,6 +410,7 @@ DIAGNOSTICS: tuple[Callable[[DiagnosticContext], Diagnostic], ...] = (
     source_errors,
     estimator_spread,
     temperature_fit,
+    calibration_gap,
     confusion_condition,
     falsely_correct,
     falsely_incorrect,

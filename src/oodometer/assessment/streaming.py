@@ -18,13 +18,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oodometer.assessment import headline
 from oodometer.assessment._estimate import (
     HistoryInput,
+    SegmentInputs,
     assess,
     check_replicates,
+    learn_source,
+    replace_zeros,
     resolve_estimators,
-    resolve_temperature,
+    scale,
     validate_inputs,
 )
 from oodometer.assessment.bootstrap import EstimatorRun, make_runs
@@ -37,8 +39,10 @@ from oodometer.assessment.ppi import (
     ppi_estimate,
 )
 from oodometer.assessment.result import Assessment
+from oodometer.assessment.segments import LabelledRows, RowCorrectness, segment_values
 from oodometer.core import frames
 from oodometer.core.array_types import Array
+from oodometer.core.class_calibration import CalibrationMethod
 from oodometer.core.errors import InputError, NotApplicable, OodometerError
 from oodometer.core.labels import encode_labels
 from oodometer.core.predictions import Predictions
@@ -85,6 +89,8 @@ class EstimateOptions:
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
         calibrated on the source. With None, the scores are not changed.
+    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
+        Calibration of the probabilities that some methods read.
     segment_by : str, optional
         Column of the target. The accuracy is then also estimated for each value of the column.
     seed : int
@@ -100,6 +106,7 @@ class EstimateOptions:
 
     methods: str | Sequence[str | Estimator] | None = None
     temperature: float | Literal["fit"] | None = "fit"
+    calibration: CalibrationMethod = "auto"
     segment_by: str | None = None
     seed: int = 0
     replicates: int = 200
@@ -206,36 +213,56 @@ def assess_streamed(
     """Return the assessment of files, with the source and the target sample that were used."""
     files = StreamedTarget.open(target, columns, options.segment_by)
     loaded = load_source(
-        source, columns, options.seed, runner, RowProgress(progress, None, "source rows")
+        source,
+        columns,
+        options.seed,
+        runner,
+        RowProgress(progress, None, "source rows"),
+        segment_by=options.segment_by,
     )
-    calibrated, preview = validate_inputs(loaded.predictions, files.preview)
-    files = files.reorder_classes(calibrated.class_names)
-    calibration, temperature = resolve_temperature(calibrated, preview, options.temperature)
-    if temperature is not None:
-        calibrated = calibrated.at_temperature(temperature)
-        preview = preview.at_temperature(temperature)
+    validated, preview = validate_inputs(loaded.predictions, files.preview)
+    files = files.reorder_classes(validated.class_names)
+    validated, preview, zero_replacement = replace_zeros(validated, preview)
+    learned, fit = learn_source(
+        validated, preview, options.temperature, options.calibration, seed=options.seed
+    )
+    preview = scale(preview, learned.temperature)
     runs = make_runs(
         resolve_estimators(options.methods),
-        calibrated,
-        temperature,
+        learned,
         seed=options.seed,
         replicates=options.replicates,
     )
     fitted, skipped = fit_mergeable(runs, preview)
-    plan = make_plan(files, runs, fitted, skipped)
+    plan = replace(
+        make_plan(files, runs, fitted),
+        zero_replacement=zero_replacement,
+        thresholds=columns.thresholds,
+    )
     summary = scan(plan, files.partitions, runner, RowProgress(progress, files.n_rows, "rows"))
     summary.skipped = skipped | summary.skipped
     assert summary.sample is not None
-    sample = files.schema.predictions(summary.sample.columns["scores"])
+    sample = files.schema.predictions(
+        summary.sample.columns["scores"],
+        decisions=_decision_names(files.schema, summary.sample.columns.get("decisions")),
+    )
     assessment = assess(
         runs,
-        sample if temperature is None else sample.at_temperature(temperature),
+        scale(sample, learned.temperature),
         summary,
-        calibration=calibration,
+        temperature_fit=fit,
         label_estimate=_estimate_from_labels(files, summary, plan.binned_accuracy, options.seed),
         labelled=_labelled_confidences(files, summary),
         is_source=os.path.abspath(source) == os.path.abspath(target),
-        segment_by=None if options.segment_by is None else summary.sample.columns["by"],
+        segment_inputs=(
+            None
+            if options.segment_by is None
+            else SegmentInputs(
+                summary.sample.columns["by"],
+                loaded.segments,
+                _labelled_segments(files, summary),
+            )
+        ),
         history=history,
         all_required=bool(options.methods),
     )
@@ -247,6 +274,22 @@ def assess_streamed(
         sample,
         n_labels,
     )
+
+
+def _decision_names(schema: ScoreSchema, classes: Array | None) -> Array | None:
+    """Return sampled decisions as class names if the classes have names, else as numbers."""
+    if classes is None or schema.class_names is None:
+        return classes
+    return np.array(schema.class_names)[classes]
+
+
+def _labelled_segments(files: StreamedTarget, summary: PartialResult) -> LabelledRows | None:
+    """Return the sampled target rows with labels and their segments; None if there are none."""
+    labelled = summary.labelled_sample
+    if labelled is None or not len(labelled) or not summary.n_unlabelled:
+        return None
+    correct = labelled.columns["classes"] == files.encode_labels(labelled.columns["labels"])
+    return LabelledRows(labelled.columns["by"], correct, labelled.columns["correctness"])
 
 
 def _labelled_confidences(
@@ -305,6 +348,7 @@ class StreamedSource:
 
     predictions: Predictions
     n_rows: int
+    segments: Array | None = None
 
     @property
     def sampling_note(self) -> str | None:
@@ -319,18 +363,26 @@ def load_source(
     seed: int,
     runner: Runner,
     report_rows: Callable[[int], None],
+    *,
+    segment_by: str | None = None,
 ) -> StreamedSource:
-    """Read a labelled source; small files are read as a whole, larger files in batches."""
+    """Read a labelled source; small files are read as a whole, larger files in batches.
+
+    The segments are read if the source has the column `segment_by`.
+    """
     if not is_large(location):
-        whole = ScoreFile.open(location).predictions(columns, labelled=True)
-        return StreamedSource(whole, whole.n)
+        file = ScoreFile.open(location)
+        whole = file.predictions(columns, labelled=True)
+        return StreamedSource(whole, whole.n, file.optional_column(segment_by))
     files = find_files(location)
     schema = infer_schema(files, columns, labelled=True)
+    if segment_by in schema.all_columns:
+        schema = infer_schema(files, columns, labelled=True, segment_by=segment_by)
     partitions, total = make_partitions(files)
     k = len(schema.score_columns.columns)
     if schema.score_columns.is_single_column:
-        _, scores = _read_first_scores(schema, partitions, 64, location)
-        k = scores.shape[1]
+        _, table = _read_first_rows(schema, partitions, 64, location)
+        k = schema.scores(table).shape[1]
     size = min(MAX_SOURCE_ROWS, MAX_SOURCE_CELLS // k)
     plan = SourceScanPlan(schema, rows_per_batch(k), seed, size, priority_bound(size, total))
     sampler = BottomKSampler(size)
@@ -345,8 +397,12 @@ def load_source(
     sample = sampler.sample()
     if sample is None:
         raise _no_rows(location)
-    rows = schema.predictions(sample.columns["scores"], sample.columns.get("labels"))
-    return StreamedSource(rows, n_rows)
+    rows = schema.predictions(
+        sample.columns["scores"],
+        sample.columns.get("labels"),
+        decisions=sample.columns.get("decisions"),
+    )
+    return StreamedSource(columns.decide(rows), n_rows, sample.columns.get("by"))
 
 
 @dataclass(frozen=True)
@@ -374,6 +430,10 @@ class SourceScanPlan:
         columns: dict[str, Array] = {"scores": scores}
         if self.schema.label_column is not None:
             columns["labels"] = frames.read_column(table, self.schema.label_column)
+        if self.schema.pred_column is not None:
+            columns["decisions"] = frames.read_column(table, self.schema.pred_column)
+        if self.schema.segment_by is not None:
+            columns["by"] = segment_values(frames.read_column(table, self.schema.segment_by))
         priorities = row_priorities(self.seed, first_position, len(scores))
         positions = first_position + np.arange(len(scores))
         sampler.update(priorities, BottomKSample(positions, priorities, columns).take)
@@ -384,18 +444,18 @@ def _merge_sample(sampler: BottomKSampler, sample: BottomKSample | None) -> None
         sampler.merge(sample)
 
 
-def _read_first_scores(
+def _read_first_rows(
     schema: ScoreSchema,
     partitions: Sequence[FilePartition],
     max_rows: int,
     location: str | Path,
-) -> tuple[Path, Array]:
-    """Return the scores of the first batch that has rows, and the file they are from."""
+) -> tuple[Path, Any]:
+    """Return the first batch that has rows, without labels, and the file it is from."""
     scores_only = replace(schema, label_column=None, segment_by=None)
     for partition in partitions:
         for _, table in read_tables(scores_only, partition, max_rows):
             with error_context(partition.path):
-                return partition.path, schema.scores(table)
+                return partition.path, table
     raise _no_rows(location)
 
 
@@ -427,10 +487,12 @@ class StreamedTarget:
         files = find_files(location)
         schema = infer_schema(files, columns, labelled=False, segment_by=segment_by)
         partitions, n_rows = make_partitions(files)
-        path, scores = _read_first_scores(schema, partitions, PREVIEW_ROWS, location)
+        path, table = _read_first_rows(schema, partitions, PREVIEW_ROWS, location)
         with error_context(path):
             # `Predictions` warns here if logits look like probabilities; the pass does not warn.
-            preview = schema.predictions(scores)
+            preview = schema.predictions(
+                schema.scores(table), decisions=schema.read_decisions(table)
+            )
         return cls(files, schema, partitions, n_rows, preview)
 
     @property
@@ -471,7 +533,12 @@ def fit_mergeable(
     for name, run in runs.items():
         if isinstance(run.estimator, StreamingEstimator) and run.estimator.is_mergeable:
             try:
-                candidate = FittedEstimator(run.estimator, run.learned_state)
+                calibration = run.learned_source.calibration
+                candidate = FittedEstimator(
+                    run.estimator,
+                    run.learned_state,
+                    None if calibration.is_identity else calibration.without_source(),
+                )
                 candidate.summarize(preview)
                 fitted[name] = candidate
             except NotApplicable as reason:
@@ -483,26 +550,25 @@ def make_plan(
     target: StreamedTarget,
     runs: Mapping[str, EstimatorRun],
     fitted: Mapping[str, FittedEstimator],
-    skipped: Mapping[str, str],
 ) -> ScanPlan:
     """Return the plan that computes the partial result of each target partition."""
     run = next(iter(runs.values()))
-    segment_estimator = None
-    methods = [name for name in runs if name not in skipped]
-    if target.schema.segment_by is not None and methods:
-        segment_estimator = fitted.get(headline.select_for_segments(methods, run.source))
+    learned = run.learned_source
+    row_correctness = None
+    if target.schema.segment_by is not None:
+        row_correctness = RowCorrectness.fit(learned)
     sample_size = min(MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS // target.k)
     return ScanPlan(
         schema=target.schema,
         batch_size=rows_per_batch(target.k),
-        temperature=1.0 if run.temperature is None else run.temperature,
+        temperature=1.0 if learned.temperature is None else learned.temperature,
         estimators=tuple(fitted.values()),
         seed=run.seed,
         sample_size=sample_size,
         priority_bound=priority_bound(sample_size, target.n_rows),
         max_labels=MAX_LABELS,
-        binned_accuracy=BinnedAccuracy.fit(run.source),
-        segment_estimator=segment_estimator,
+        binned_accuracy=BinnedAccuracy.fit(learned.predictions),
+        row_correctness=row_correctness,
     )
 
 

@@ -66,6 +66,13 @@ class EstimationOptions:
             "source, or 'none' to leave the scores unchanged."
         ),
     ] = "fit"
+    calibration: Annotated[
+        str,
+        typer.Option(
+            help="Calibration of the probabilities that ac, cot, cott, mlls, leap, pape and the "
+            "metrics read: auto, temperature, isotonic, beta, platt or none."
+        ),
+    ] = "auto"
     seed: Seed = 0
     replicates: Annotated[int, typer.Option(help="Number of bootstrap replicates.")] = 200
 
@@ -263,7 +270,8 @@ def _assess_in_memory(
     files: PredictionFiles, options: EstimationOptions
 ) -> tuple[Assessment, Predictions, Predictions]:
     """Return the assessment, and the predictions on source and target."""
-    source = ScoreFile.open(files.source).predictions(files.columns, labelled=True)
+    source_file = ScoreFile.open(files.source)
+    source = source_file.predictions(files.columns, labelled=True)
     target_file = ScoreFile.open(files.target)
     target = target_file.predictions(files.columns, labelled=False)
     if files.target_labels is None:
@@ -281,7 +289,9 @@ def _assess_in_memory(
             history=load_history(files.history, files.columns),
             methods=split_names(options.method),
             temperature=options.parse_temperature(),
+            calibration=options.calibration,  # type: ignore[arg-type]
             segment_by=segments,
+            source_segment_by=source_file.optional_column(options.segment_by),
             seed=options.seed,
             replicates=options.replicates,
             progress=progress,
@@ -310,6 +320,7 @@ def _assess_in_batches(
     settings = EstimateOptions(
         methods=split_names(options.method),
         temperature=options.parse_temperature(),
+        calibration=options.calibration,  # type: ignore[arg-type]
         segment_by=options.segment_by,
         seed=options.seed,
         replicates=options.replicates,

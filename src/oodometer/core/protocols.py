@@ -58,11 +58,20 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
     returns bootstrap replicates of the estimate; it reads no rows, only the results of `learn` and
     `summarize`.
 
+    `row_values` returns what each target row contributes to the estimate, up to a constant. The
+    confidence interval needs it, because the rows that decide the estimate are those whose accuracy
+    is estimated.
+
     If `assumes_calibrated` is true, the estimator treats confidences as probabilities of being
-    correct, and the uncertainty of the calibration on the source widens the confidence interval.
+    correct, and the uncertainty of the calibration on the source widens the confidence interval. If
+    `reads_probabilities` is true, the estimator receives probabilities that were calibrated beyond
+    temperature scaling, if that was necessary. If `supports_decisions` is false, the estimator
+    applies only to the most probable class, not to decisions made in another way.
     """
 
     is_mergeable: ClassVar[bool] = True
+    reads_probabilities: ClassVar[bool] = False
+    supports_decisions: ClassVar[bool] = True
 
     @property
     def assumes_calibrated(self) -> bool:
@@ -106,6 +115,14 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
         self, learned: Learned, total: Summary, rng: np.random.Generator, count: int
     ) -> Floats:
         """Return bootstrap replicates of the estimate, with source and target resampled."""
+
+    def row_values(self, learned: Learned, total: Summary, rows: Predictions) -> Floats | None:
+        """Return the contribution of each target row to the estimate, to first order.
+
+        The mean of the values over the target is the estimate, up to a constant. None means that
+        the contributions are unknown; the confidence interval is then wider.
+        """
+        return None
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         """Estimate the accuracy on the target."""

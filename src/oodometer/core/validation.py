@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from oodometer.core import softmax_kernels
+from oodometer.core import rounding, softmax_kernels
 from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError, out_of_range, wrong_shape
 
-# Largest accepted difference between the sum of a row of probabilities and 1.
+# Largest accepted difference between the sum of a row of probabilities and 1. Sums of rounded
+# probabilities may differ more; see `sum_tolerance`.
 SUM_TOLERANCE = 1e-3
 # Rounding may leave a probability this far outside [0, 1].
 RANGE_TOLERANCE = 1e-6
@@ -55,14 +56,29 @@ def validate_score_matrix(values: Any, argument: str) -> Array:
     return array
 
 
-def validate_probs(probs: Array, *, with_classes: bool) -> tuple[Floats, Ints | None]:
-    """Return the confidence and class of each row; raise unless all rows are probabilities.
+def sum_tolerance(probs: Array) -> float:
+    """Return the largest accepted difference between the sum of a row and 1.
+
+    The rounding errors of k probabilities add up to at most k/2 rounding steps.
+
+    >>> sum_tolerance(np.array([[0.25, 0.25, 0.25, 0.24]])), sum_tolerance(np.array([[1 / 3, 2 / 3]]))
+    (0.02, 0.001)
+    """
+    step = rounding.rounding_step(probs)
+    return SUM_TOLERANCE if step is None else max(SUM_TOLERANCE, probs.shape[1] / 2 * step)
+
+
+def validate_probs(
+    probs: Array, *, with_classes: bool, tolerance: float = SUM_TOLERANCE
+) -> tuple[Floats, Ints | None, bool]:
+    """Return the confidence and class of each row, and whether a row must be normalized.
 
     The values of a row must be in [0, 1] and sum to 1. Confidences and classes are computed in the
     same pass, because reading the array takes most of the time. Without `with_classes`, the classes
-    are None.
+    are None. A sum may differ from 1 by `tolerance`, or by more if the values were rounded.
     """
     n, _ = probs.shape
+    largest_excess = 0.0
     confidences: Floats = np.empty(n, dtype=softmax_kernels.confidence_dtype(probs))
     classes: Ints | None = np.empty(n, dtype=np.int32) if with_classes else None
     for rows, block, axis in softmax_kernels.block_copies(probs):
@@ -73,19 +89,23 @@ def validate_probs(probs: Array, *, with_classes: bool) -> tuple[Floats, Ints | 
                 highest, classes[rows] = softmax_kernels.first_maximum(block, axis)
             excess = block.sum(axis=axis) - 1.0
             in_range = block.min() >= -RANGE_TOLERANCE and highest.max() <= 1.0 + RANGE_TOLERANCE
-            if not (in_range and excess.min() >= -SUM_TOLERANCE and excess.max() <= SUM_TOLERANCE):
-                _raise_invalid_probs(block if axis == 1 else block.T, excess, rows.start)
+            block_excess = max(float(excess.max()), -float(excess.min()))
+            if in_range and not block_excess <= tolerance:
+                tolerance = max(tolerance, sum_tolerance(probs))
+            if not (in_range and block_excess <= tolerance):
+                _raise_invalid_probs(block if axis == 1 else block.T, excess, rows.start, tolerance)
+        largest_excess = max(largest_excess, block_excess)
         confidences[rows] = highest
-    return confidences, classes
+    return confidences, classes, largest_excess > rounding.max_unchanged_excess(probs)
 
 
 def _is_outside_unit_interval(probs: Array) -> Bools:
     return np.asarray((probs < -RANGE_TOLERANCE) | (probs > 1.0 + RANGE_TOLERANCE))
 
 
-def _raise_invalid_probs(block: Array, excess: Floats, start: int) -> NoReturn:
+def _raise_invalid_probs(block: Array, excess: Floats, start: int, tolerance: float) -> NoReturn:
     """Raise the error for the first invalid row of a block; `start` is the block's first row."""
-    invalid = ~(np.abs(excess) <= SUM_TOLERANCE) | _is_outside_unit_interval(block).any(axis=1)
+    invalid = ~(np.abs(excess) <= tolerance) | _is_outside_unit_interval(block).any(axis=1)
     index = int(np.argmax(invalid))
     row = start + index
     probs = block[index]

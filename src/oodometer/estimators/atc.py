@@ -281,6 +281,11 @@ class ATC(StreamingEstimator[Threshold, Ints]):
         return f"atc-{self.score}"
 
     @property
+    def supports_decisions(self) -> bool:  # type: ignore[override]
+        """Return whether the score is the probability of the decided class."""
+        return self.score == "mc"
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return ("confidence" if self.score == "mc" else "entropy", "source labels")
 
@@ -309,3 +314,7 @@ class ATC(StreamingEstimator[Threshold, Ints]):
     ) -> Floats:
         """Resample the scores of source and target rows, and fit the threshold again."""
         return resample_share_above(learned, total, rng, count)
+
+    def row_values(self, learned: Threshold, total: Ints, rows: Predictions) -> Floats:
+        """Return 1 for rows at or above the threshold, and 0 for the others."""
+        return (self._score(rows) >= learned.value).astype(np.float64)

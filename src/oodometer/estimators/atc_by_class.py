@@ -141,6 +141,12 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
         ]
         return np.asarray((sizes * np.stack(shares, axis=1)).sum(axis=1) / total.sum())
 
+    def row_values(self, learned: ClassThresholds, total: Ints, rows: Predictions) -> Floats:
+        """Return 1 for rows at or above the threshold of their predicted class, 0 for the others."""
+        thresholds = np.array([threshold.value for threshold in learned.thresholds])
+        required = thresholds[learned.index_by_class[rows.classes]]
+        return (rows.confidence >= required).astype(np.float64)
+
 
 def _nonempty_thresholds(learned: ClassThresholds, total: Ints) -> list[tuple[Threshold, Ints]]:
     """Return the thresholds that apply to at least one target row, each with its histogram."""

@@ -24,6 +24,7 @@ from oodometer.estimators._optimal_transport import (
     DualSolution,
     TransportResult,
     curvature,
+    reduced_costs,
     row_costs,
     solve_dual,
     solve_transport,
@@ -85,6 +86,8 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
     is_mergeable: ClassVar[bool] = False
     assumes_calibrated: ClassVar[bool] = True
+    reads_probabilities: ClassVar[bool] = True
+    supports_decisions: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.prior not in ("source", "mlls"):
@@ -127,15 +130,19 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
             shares = bootstrap_counts(rng, learned, count) / learned.sum()
         assigned = np.bincount(transport.assigned_classes, minlength=k)
         resampled = bootstrap_counts(rng, assigned, count)
-        reduced = _resample_reduced_costs(transport, assigned, resampled, rng)
+        reduced = _resample_costs(transport, assigned, resampled, rng)
         # At the solution, the gradient of the dual is 0. After resampling, it is the change in the
         # required class frequencies minus the change in the assigned ones.
         gradient = (shares - total.shares) - (resampled - assigned) / assigned.sum()
         gain = (gradient * (gradient @ np.linalg.pinv(total.curvature))).sum(axis=1) / 2
         return np.asarray(1 - reduced - shares @ transport.prices - gain)
 
+    def row_values(self, learned: Ints, total: TransportSummary, rows: Predictions) -> Floats:
+        """Return the highest sum of probability and price of each row."""
+        return 1 - reduced_costs(rows.probs, total.transport.prices)[0]
 
-def _resample_reduced_costs(
+
+def _resample_costs(
     transport: TransportResult, assigned: Ints, resampled: Ints, rng: np.random.Generator
 ) -> Floats:
     """Return the mean reduced cost of the rows of each replicate.
@@ -195,6 +202,8 @@ class COTT(StreamingEstimator[CostThreshold, Ints]):
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
     is_mergeable: ClassVar[bool] = False
+    reads_probabilities: ClassVar[bool] = True
+    supports_decisions: ClassVar[bool] = False
 
     def learn(self, source: Predictions) -> CostThreshold:
         """Fit the threshold to the source rows' costs, with the class frequencies of the source."""
@@ -220,3 +229,8 @@ class COTT(StreamingEstimator[CostThreshold, Ints]):
         The prices are not fitted again.
         """
         return resample_share_above(learned.threshold, total, rng, count)
+
+    def row_values(self, learned: CostThreshold, total: Ints, rows: Predictions) -> Floats:
+        """Return 1 for rows whose cost is at most the threshold, and 0 for the others."""
+        costs = _cached_row_costs(rows, learned.shares)
+        return (-costs >= learned.threshold.value).astype(np.float64)

@@ -79,6 +79,7 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Volpi et al., 2024"
     is_mergeable: ClassVar[bool] = False
+    reads_probabilities: ClassVar[bool] = True
 
     def learn(self, source: Predictions) -> Ints:
         """Return the confusion counts of the source."""
@@ -118,6 +119,10 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
         return bootstrap_normal_approx(
             lambda size: _resample_accuracy(learned, total, rng, size), rng, count, n_fitted
         )
+
+    def row_values(self, learned: Ints, total: ContingencySummary, rows: Predictions) -> Floats:
+        """Return the contributions to MLLS, whose estimate is nearly the same."""
+        return MLLS().row_values(counts_by_class(learned), total.mlls_summary, rows)
 
 
 def _resample_accuracy(
