@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.assessment.partial_sums import segment_values
+from oodometer.assessment.segments import segment_values
 
 
 def test_times_become_days_and_other_types_text() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.assessment import headline
 from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core.array_types import Floats
 from oodometer.core.class_calibration import Calibration
@@ -177,8 +178,13 @@ class EstimatorRun:
         low, high = accuracy_interval(
             estimate.value, variance, center=center, n_source=source.n, n_target=n_target
         )
+        notes = estimate.notes
+        if headline.has_constant_correctness(source):
+            missing = "errors" if source.correct[0] else "correct rows"
+            notes += (f"the source has no {missing}; the interval allows for some",)
         return replace(
             estimate,
+            notes=notes,
             method=self.estimator.name,
             assumes=self.estimator.assumes,
             low=low,
