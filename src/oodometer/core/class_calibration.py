@@ -81,27 +81,42 @@ class LogisticMap:
 
     @classmethod
     def fit(cls, probs: Floats, positive: Bools, *, is_platt: bool) -> LogisticMap:
-        """Fit the map by penalized maximum likelihood; the penalty pulls it to the identity."""
+        """Fit the map by penalized maximum likelihood; the penalty pulls it to the identity.
+
+        If a slope would be negative, it is set to 0 and the other parameters are fitted again.
+        """
         logs, complements = _log_odds_parts(probs)
         columns = [logs - complements] if is_platt else [logs, -complements]
-        features = np.column_stack([*columns, np.ones(len(probs))])
-        prior = np.array([*[1.0] * len(columns), 0.0])
-        weights = prior.copy()
-        for _ in range(MAX_NEWTON_STEPS):
-            fitted = 1 / (1 + np.exp(-np.clip(features @ weights, -50, 50)))
-            gradient = features.T @ (fitted - positive) + IDENTITY_PENALTY * (weights - prior)
-            curvature = (features * (fitted * (1 - fitted))[:, None]).T @ features
-            step = np.linalg.solve(curvature + IDENTITY_PENALTY * np.eye(len(prior)), gradient)
-            weights = weights - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
-            if np.abs(step).max() < 1e-8:
-                break
-        slopes = np.maximum(weights[:-1], 0.0)
-        return cls(float(slopes[0]), float(slopes[-1]), float(weights[-1]))
+        is_used = np.ones(len(columns), dtype=bool)
+        while True:
+            used = [column for column, keep in zip(columns, is_used, strict=True) if keep]
+            slopes = np.zeros(len(columns))
+            *fitted, intercept = _fit_logistic(used, positive)
+            slopes[is_used] = fitted
+            if (slopes >= 0).all():
+                return cls(float(slopes[0]), float(slopes[-1]), float(intercept))
+            is_used &= slopes > 0
 
     def __call__(self, probs: Floats) -> Floats:
         logs, complements = _log_odds_parts(probs)
         odds = self.a * logs - self.b * complements + self.c
         return np.asarray(1 / (1 + np.exp(-np.clip(odds, -50, 50))))
+
+
+def _fit_logistic(columns: list[Floats], positive: Bools) -> Floats:
+    """Return the slopes and the intercept of a logistic regression, with slopes pulled to 1."""
+    features = np.column_stack([*columns, np.ones(len(positive))])
+    prior = np.array([*[1.0] * len(columns), 0.0])
+    weights = prior.copy()
+    for _ in range(MAX_NEWTON_STEPS):
+        fitted = 1 / (1 + np.exp(-np.clip(features @ weights, -50, 50)))
+        gradient = features.T @ (fitted - positive) + IDENTITY_PENALTY * (weights - prior)
+        curvature = (features * (fitted * (1 - fitted))[:, None]).T @ features
+        step = np.linalg.solve(curvature + IDENTITY_PENALTY * np.eye(len(prior)), gradient)
+        weights = weights - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        if np.abs(step).max() < 1e-8:
+            break
+    return weights
 
 
 def _log_odds_parts(probs: Floats) -> tuple[Floats, Floats]:
