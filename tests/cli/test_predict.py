@@ -139,6 +139,20 @@ def test_missing_image_is_a_one_line_error(data: Path) -> None:
     assert_one_line_error(result, image.name, "camelyon17_v1.0/metadata.csv lists it")
 
 
+def test_missing_metadata_column_is_a_one_line_error(data: Path) -> None:
+    metadata = data / "camelyon17_v1.0/metadata.csv"
+    metadata.write_text(metadata.read_text().replace('"center"', '"centre"', 1))
+    result = run(
+        data, "predict", MODEL, "camelyon17", "id", "--output", "a.parquet", "--data-dir", str(data)
+    )
+    assert_one_line_error(
+        result,
+        "camelyon17/id: camelyon17_v1.0/metadata.csv has no column 'center'; its columns are: patient, ",
+        "Required columns: patient, node, x_coord, y_coord, tumor, center, split.",
+    )
+    assert "Unnamed" not in result.stderr
+
+
 def test_any_label_of_a_frame_is_written_if_it_is_predicted(tmp_path: Path) -> None:
     """The frames have the classes of ImageNet-Vid-Robust; the model always predicts a bus."""
     folder = tmp_path / "imagenet-vid-robust"

@@ -107,6 +107,12 @@ def render(components: list[Component]) -> str:
         + "`pool:` is a built-in pool (`oodometer pool list`), `group:` a built-in domain group "
         "(`oodometer domains`).",
         "",
+        "Datasets, pretrained networks, translation models and tokenizers are read from local files. "
+        "Three methods also work without such a file. Their default is then a substitute: SSMBA "
+        "replaces words by an n-gram model, back-translation uses Apertium, and the text CNNs learn "
+        "their vocabulary from the training texts. The masked language model, the Marian models and "
+        "GPT-2's tokenizer of the papers are settings.",
+        "",
         "This page is generated from `docs/papers.csv` by `python -m tests.support.papers_page`.",
         "",
         "| paper | components | faithful | deviate |",

@@ -53,6 +53,7 @@ def domains(
       imagenet             imagenet/train/, imagenet/val/, imagenet-r/
       imagenet-c           imagenet-c/fog/3/
       imagenet-200         the folders of imagenet and imagenet-c
+      imagenet-a           imagenet/train/, imagenet/val/, imagenet-a/
       breeds-living-17     the folders of imagenet and imagenet-c
       objectnet            objectnet-1.0/images/, objectnet-1.0/mappings/
       imagenet-vid-robust  imagenet-vid-robust/metadata/labels.json

@@ -12,8 +12,10 @@ from oodometer.core.errors import InputError, format_error
 from oodometer.core.format import format_duration
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.protocols import ProgressCallback
+from oodometer.models.timm import TIMM_PREFIX, check_model_name, split_location
 from oodometer.parallel.runners import Runner, serial
 from oodometer.studies import compute, splits, study_models
+from oodometer.studies._toml import prefix_errors
 from oodometer.studies.plan import (
     StudyEvaluation,
     StudyPlan,
@@ -153,12 +155,14 @@ def run(
     Raises
     ------
     InputError
-        If `limit` is below 1, if a model cannot be sent to workers, or if the folder cannot be
-        written.
+        If `limit` is below 1, if timm does not have a network that the study names, if a model
+        cannot be sent to workers, or if the folder cannot be written.
     MissingExtra
         If a package that a task needs is not installed.
     """
     check_limit(limit)
+    with prefix_errors(f"the study {study.name!r}"):
+        _check_networks(study)
     plan = plan_study(study)
     if runner is not serial:
         _check_sendable(plan)
@@ -175,6 +179,14 @@ def run(
     finally:
         for module in (study_models, splits, compute):
             module.clear_cache()
+
+
+def _check_networks(study: Study) -> None:
+    """Raise if timm does not have the network of one of the user's models."""
+    for model in study.models:
+        if isinstance(model.path, str) and model.path.startswith(TIMM_PREFIX):
+            with prefix_errors(f"the model {model.name!r}: path"):
+                check_model_name(split_location(model.path).model)
 
 
 def _check_sendable(plan: StudyPlan) -> None:

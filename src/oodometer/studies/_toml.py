@@ -1,4 +1,4 @@
-"""Read the TOML files of domain groups, pools and studies, and validate them with pydantic."""
+"""Read the TOML files of domain groups, pools and studies, and validate values with pydantic."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pydantic import (  # noqa: E402
     BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     create_model,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "validate",
     "validate_field",
     "validate_fields",
+    "validate_type",
 ]
 
 Table = Mapping[str, Any]
@@ -60,6 +62,7 @@ _ALLOWED = {
     "float_type": "a number",
     "bool_type": "true or false",
     "tuple_type": "a list",
+    "list_type": "a list",
     "dict_type": "a table",
     "mapping_type": "a table",
     "missing": "a longer list",
@@ -143,6 +146,30 @@ def validate_field(cls: type, name: str, value: Any, where: str) -> Any:
     return getattr(validate(_field_model(cls, (name,)), {name: value}, where), name)
 
 
+def validate_type(expected: Any, value: Any, where: str) -> Any:
+    """Return a value that was read from a JSON file; raise if it does not have the expected type.
+
+    `where` names the file. The message also names the position of the wrong value.
+
+    >>> validate_type(dict[str, list[int]], {"a": [1], "b": ["x"]}, "labels.json")
+    Traceback (most recent call last):
+    oodometer.core.errors.InputError: labels.json: 'b', item 0 must be a whole number; got 'x'.
+    """
+    try:
+        return _type_adapter(expected).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        steps = (f"item {step}" if isinstance(step, int) else repr(step) for step in problem["loc"])
+        place = ": ".join([where, *filter(None, [", ".join(steps)])])
+        allowed = _describe_allowed(problem)
+        raise InputError(f"{place} must be {allowed}; got {problem['input']!r:.60}.") from None
+
+
+@cache
+def _type_adapter(expected: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(expected, config=ConfigDict(strict=True))
+
+
 def freeze(value: Any) -> Any:
     """Convert lists to tuples, including nested lists; return other values unchanged."""
     return tuple(map(freeze, value)) if isinstance(value, list | tuple) else value
@@ -202,12 +229,18 @@ def _as_input_error(
 
 def _allowed(problem: Any) -> str:
     """Describe the allowed values; used if the field has no `description` of its own."""
-    phrase = _ALLOWED.get(problem["type"], str(problem["msg"]).removeprefix("Input should be "))
-    phrase = phrase.format(**problem.get("ctx", {})) if problem["type"] in _ALLOWED else phrase
+    phrase = _describe_allowed(problem)
     depth = sum(isinstance(step, int) for step in problem["loc"])
     if problem["type"] == "missing" or not depth:
         return phrase
     return f"a list, each item {phrase}" if depth == 1 else f"a table, each value {phrase}"
+
+
+def _describe_allowed(problem: Any) -> str:
+    """Describe the values that are allowed at the position of a problem."""
+    if problem["type"] in _ALLOWED:
+        return _ALLOWED[problem["type"]].format(**problem.get("ctx", {}))
+    return str(problem["msg"]).removeprefix("Input should be ")
 
 
 def _capitalize(text: str) -> str:

@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.models.timm import TIMM_PREFIX, join_location
+from oodometer.models.timm import TIMM_PREFIX, find_weights, join_location, split_location
 from oodometer.studies._toml import (
     BeforeValidator,
     Field,
@@ -360,7 +360,11 @@ def _timm_location(path: str, weights: str | None, folder: Path) -> str:
     """Return the location of a network of timm; weights are looked up in `folder` first."""
     if weights is not None and (folder / weights).exists():
         weights = str((folder / weights).absolute())
-    return join_location(path, weights)
+    location = join_location(path, weights)
+    with prefix_errors("weights"):
+        # Whether a pickle is trusted is checked when the model is loaded.
+        find_weights(replace(split_location(location), trust_pickle=True))
+    return location
 
 
 def _check_compatible(groups: Sequence[DomainGroup], trained: Sequence[DomainGroup]) -> None:

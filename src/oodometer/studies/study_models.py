@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -220,7 +220,8 @@ def _iter_content(path_or_object: Any) -> Iterator[bytes]:
 
 def _iter_timm_content(location: str) -> Iterator[bytes]:
     """Yield the name of a network of timm, and the hashed content of its file of weights."""
-    spec = split_location(location)
+    # Hashing a pickle does not open it; whether it is trusted is checked when the model is loaded.
+    spec = replace(split_location(location), trust_pickle=True)
     yield spec.name.encode()
     path = find_weights(spec)
     yield spec.weights.encode() if path is None else _file_digest(path)

@@ -153,3 +153,9 @@ def test_bad_input_of_breeds(files: Path) -> None:
     (files / "hierarchy/class_hierarchy.txt").write_text("n1 n2 n3\n")
     with pytest.raises(InputError, match=r"hierarchy/class_hierarchy.txt, line 1: expected two values; got 'n1 n2 n3'"):  # fmt: skip
         BreedsReader("images", "living-17", "source", hierarchy="hierarchy").read(files, None)
+
+
+def test_classes_of_the_hierarchy_are_lists(files: Path) -> None:
+    (files / "hierarchy/dataset_class_info.json").write_text('["n01440764"]')
+    with pytest.raises(InputError, match=r"hierarchy/dataset_class_info.json: item 0 must be a list; got 'n01440764'"):  # fmt: skip
+        BreedsReader("images", "living-17", "source", hierarchy="hierarchy").read(files, None)

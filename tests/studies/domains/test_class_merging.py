@@ -32,7 +32,7 @@ def literal_merge(scores: Array, group: DomainGroup, names: tuple[str, ...]) -> 
     return merged
 
 
-@pytest.mark.parametrize("name", ["objectnet", "imagenet-vid-robust", "imagenet-200"])
+@pytest.mark.parametrize("name", ["objectnet", "imagenet-vid-robust", "imagenet-200", "imagenet-a"])
 def test_logits_of_a_class_are_the_maximum_of_its_members(name: str) -> None:
     group = get(name)
     logits = np.random.default_rng(0).normal(size=(7, 1000))

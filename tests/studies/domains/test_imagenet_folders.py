@@ -1,4 +1,4 @@
-"""ImageNet folders restricted to classes, ImageNet-C, ImageNet-200 and ObjectNet."""
+"""ImageNet folders restricted to classes, ImageNet-C, ImageNet-200, ImageNet-A and ObjectNet."""
 
 from __future__ import annotations
 
@@ -59,10 +59,27 @@ def test_imagenet_200_leaves_out_other_classes(imagenet: Path) -> None:
     assert class_names(group, "imagenet-v2") == [GOLDFISH]
 
 
+def test_imagenet_a_leaves_out_other_classes(imagenet: Path) -> None:
+    stingray = imagenet_wnids()[6]
+    for folder in ("imagenet-a", "imagenet/val"):
+        write_image(imagenet / folder / stingray / "ray.jpg", 30)
+    group = get("imagenet-a", root=imagenet)
+    assert len(group.classes) == 200
+    assert GOLDFISH not in group.classes
+    assert group.missing_reason() is None
+    assert class_names(group, "imagenet") == class_names(group, "imagenet-a") == [stingray]
+
+
 def test_lists_of_classes_are_the_published_ones() -> None:
     assert len(imagenet_wnids()) == len(set(imagenet_wnids())) == 1000
     assert list(imagenet_wnids()) == sorted(imagenet_wnids())
-    sizes = {"imagenet-200": 200, "objectnet": 113, "imagenet-vid-robust": 30, "ytbb-robust": 19}
+    sizes = {
+        "imagenet-200": 200,
+        "imagenet-a": 200,
+        "objectnet": 113,
+        "imagenet-vid-robust": 30,
+        "ytbb-robust": 19,
+    }
     for name, size in sizes.items():
         members = [wnid for wnids in get_class_list(name).members for wnid in wnids]
         assert len(get_class_list(name).names) == size

@@ -167,6 +167,11 @@ def test_label_sets_follow_the_class_order_of_the_model(turned: bool) -> None:
         ("misc/imagenet_vid_class_index.json", {"0": ["n1", "cat"]}, "misc/imagenet_vid_class_index.json has no key '26'; its keys are: 0"),
         ("metadata/pmsets.json", {}, "imagenet-vid-robust/metadata/pmsets.json lists no images for imagenet-vid-robust"),
         ("metadata/pmsets.json", [1], "metadata/pmsets.json must contain an object of keys and values; got [1]"),
+        ("metadata/pmsets.json", {"a": None}, "metadata/pmsets.json: 'a' must be a list; got None"),
+        ("metadata/labels.json", {"a": 5}, "metadata/labels.json: 'a' must be a list; got 5"),
+        ("metadata/labels.json", {"a": [5, "b"]}, "metadata/labels.json: 'a', item 1 must be a whole number; got 'b'"),
+        ("misc/imagenet_vid_class_index.json", {"26": "cat"}, "imagenet_vid_class_index.json: '26' must be a list; got 'cat'"),
+        ("misc/imagenet_vid_class_index.json", {"26": ["n1"]}, "'26' must be a list of at least 2; got ['n1']"),
     ],
 )  # fmt: skip
 def test_bad_files_of_vid_robust(vid: Path, file: str, content: Any, why: str) -> None:
@@ -255,6 +260,10 @@ def test_neighbors_are_similar_and_near(ytbb: Path) -> None:
         ("anchor_labels.json", '"labels": [0]', '"labels": [99]', "a_b_100/frame-20.jpg has the labels [99]; expected numbers from 0 to 7"),
         ("anchor_labels.json", "a_b_100/", "z_100/", "ytbb_robustness_test_anchors_full.csv (column ytid and time_ms) has no key 'z_100'"),
         ("ytbb_robustness_test_anchors_full.csv", '"label"', '"class"', "anchors_full.csv has no column 'label'; its columns are: ytid, time_ms, class"),
+        ("anchor_labels.json", '"labels": [0]', '"labels": 0', "anchor_labels.json, labels of an annotation must be a list; got 0"),
+        ("anchor_labels.json", '{"key"', '7, {"key"', "anchor_labels.json, annotations: item 0 must be a table; got 7"),
+        ("pmk_labels.json", '"key"', '"name"', "pmk_labels.json, an annotation has no key 'key'; its keys are: name, notes, labels"),
+        ("ytbb_class_index.json", '"dog"', "[]", "ytbb_class_index.json: '19' must be a text; got []"),
         ("ytbb_class_index.json", '"19"', '"18"', "ytbb_class_index.json has no key '19'; its keys are: 0, 1, 6, 18"),
         ("pmk_labels.json", "frame-20.jpg,videos", "frame-20.jpg;videos", "must be a pair: anchor,frame"),
         ("pmk_labels.json", "frame-10.jpg", "ten.jpg", "Frames must be called frame-<number>.jpg"),
@@ -266,3 +275,10 @@ def test_bad_files_of_ytbb_robust(ytbb: Path, file: str, old: str, new: str, why
     with pytest.raises(InputError) as caught:
         get("ytbb-robust", root=ytbb).domain("anchors", "test")
     assert why in str(caught.value)
+
+
+def test_labels_of_anchors_without_rows(ytbb: Path) -> None:
+    path = ytbb / "ytbb-robust/metadata/ytbb_robustness_test_anchors_full.csv"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(InputError, match=r"\(column ytid and time_ms\) has no key 'a_b_100'; its keys are: none"):  # fmt: skip
+        get("ytbb-robust", root=ytbb).domain("anchors", "test")

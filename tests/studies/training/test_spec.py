@@ -445,6 +445,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "kind": ({"architecture": "text-cnn"}, "accepts text or pairs, and the group 'sites' holds images"),
     "recipe key": ({"fixed": {"bach": 8}}, "No key of a training configuration is called 'bach'. Did you mean 'batch'?"),
     "grid key": ({"grid": {"domains": ["a"]}}, "No key of a training configuration is called 'domains'."),
+    "grid seed": ({"grid": {"seed": [0, 1]}}, "No key of a training configuration is called 'seed'. Use the key seeds of the pool, a list of seeds or their number."),
     "setting": ({"grid": {"settings": {"widht": [8]}}}, "'widht'. Did you mean 'width'?"),
     "bad setting": ({"fixed": {"settings": {"depth": 0}}}, "depth of the architecture 'mlp' must be at least 1; got 0."),
     "empty list": ({"grid": {"batch": []}}, "grid: batch must be a list of at least one value; got []"),

@@ -14,13 +14,14 @@ from oodometer.core.errors import InputError
 from oodometer.data.dataset import InMemoryDataset
 from oodometer.models.timm import imagenet_classes, timm_package
 from oodometer.parallel.runners import processes
+from oodometer.studies._run import run as run_study
 from oodometer.studies.spec import Study
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._run import run
 from oodometer.studies.training._status import status
 from oodometer.studies.training.spec import BUILT_IN_FOLDER, PoolSpec
 from tests.support import command_line
-from tests.support.timm_weights import NETWORK, TRANSFORMER, write_weights
+from tests.support.timm_weights import NETWORK, TRANSFORMER, create, write_weights
 from tests.support.training_problems import InMemoryGroup
 
 
@@ -84,14 +85,15 @@ def test_pool_file_trains_measures_and_ranks_whole_networks_and_heads(tmp_path: 
     assert (len(done["trained"]), done["failed"]) == (2, {})
     spec = PoolSpec.open(tmp_path / "pool.toml", data=tmp_path)
     folders = {config.part: f"pools/pool/{config.id}" for config in spec.recipes()}
-    model = oodometer.as_model(tmp_path / folders["head"])
     one, two = (spec.group.domain(name, "train") for name in ("one", "two"))
-    result = oodometer.measure(model, one, two, training_data=one)
-    assert {"mmd-gaussian", "fisher-align", "sharpness", "hdh-divergence"} <= set(result.scores)
-    # Some measures need several source domains, and two are undefined if one class is predicted or
-    # the sum of the logits is negative.
-    skipped = {name for name, why in result.skipped.items() if "source domains" not in why}
-    assert skipped <= {"dispersion", "l2-path-norm"}
+    for folder in folders.values():
+        model = oodometer.as_model(tmp_path / folder)
+        result = oodometer.measure(model, one, two, training_data=one)
+        assert {"mmd-gaussian", "fisher-align", "sharpness", "hdh-divergence"} <= set(result.scores)
+        # Some measures need several source domains, and two are undefined if one class is predicted
+        # or the sum of the logits is negative.
+        skipped = {name for name, why in result.skipped.items() if "source domains" not in why}
+        assert skipped <= {"dispersion", "l2-path-norm"}
     ranking = command_line.run_json(
         tmp_path,
         "rank",
@@ -161,6 +163,30 @@ def test_unknown_network_stops_a_pool(tmp_path: Path) -> None:
         InputError, match=r"the pool 'pool': architecture: .*Similar names: test_resnet,"
     ):
         run(pool(architecture="timm:test_resnets"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('fixed.settings.weights = "w.safetensors"', "settings.weights: There is no file 'w.safetensors'; expected weights of timm:"),
+        ('architecture = "timm:test_resnets"', "architecture: No network of timm is called 'test_resnets'. Similar names: test_resnet,"),
+        ('architecture = "timm:test_resnets"\nweights_dir = "w"', "architecture: No network of timm is called 'test_resnets'."),
+    ],
+)  # fmt: skip
+def test_errors_of_a_run_name_the_file_of_the_pool(line: str, message: str, tmp_path: Path) -> None:
+    write_pool_files(tmp_path)
+    own = "" if "architecture" in line else f'architecture = "timm:{NETWORK}"\n'
+    (tmp_path / "mine.toml").write_text(
+        f'name = "other"\ngroup = "group.toml"\ndomains = ["one"]\n{own}{line}\n'
+    )
+    spec = PoolSpec.open(tmp_path / "mine.toml", data=tmp_path)
+    with pytest.raises(InputError) as caught:
+        run(spec, tmp_path / "pool")
+    assert str(caught.value).startswith(f"mine.toml: {message}")
+    assert "\n" not in str(caught.value)
+    if "weights_dir" in line:
+        with pytest.raises(InputError, match=r"^mine\.toml: architecture: No network of timm"):
+            status(spec, tmp_path / "pool")
 
 
 def test_commands_open_networks_of_timm(tmp_path: Path) -> None:
@@ -239,17 +265,50 @@ def test_weights_dir_excludes_part_and_weights() -> None:
         pool(fixed={"part": "head"}, weights_dir="weights")
 
 
+def write_study(folder: Path, model: str, weights: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(
+        'group = "hypersphere"\nmetrics = ["error"]\n[[models]]\nname = "mine"\ntrained_on = "0"\n'
+        f'path = "timm:{model}"\nweights = "{weights}"\n'
+    )
+    return path
+
+
 def test_user_model_of_a_study_is_a_network_of_timm(tmp_path: Path) -> None:
     write_weights(tmp_path / "w.safetensors", num_classes=2)
-    (tmp_path / "study.toml").write_text(
-        'group = "hypersphere"\nmetrics = ["error"]\n[[models]]\nname = "mine"\ntrained_on = "0"\n'
-        f'path = "timm:{NETWORK}"\nweights = "w.safetensors"\n'
-    )
+    write_study(tmp_path, NETWORK, "w.safetensors")
     (model,) = Study.open(tmp_path / "study.toml").available_models().models
     assert model.load().name == "mine"
     before = model.key
     write_weights(tmp_path / "w.safetensors", num_classes=2, seed=1)
     assert Study.open(tmp_path / "study.toml").available_models().models[0].key != before
+
+
+def test_missing_weights_and_unknown_networks_of_a_study_are_named(tmp_path: Path) -> None:
+    message = (
+        r"^study\.toml: the model 'mine': weights: There is no file '.*w.safetensors'; expected .*"
+    )
+    with pytest.raises(InputError, match=message):
+        Study.open(write_study(tmp_path, NETWORK, "w.safetensors"))
+    study = Study.open(write_study(tmp_path, "test_resnets", "none"))
+    message = (
+        r"^the study 'study': the model 'mine': path: No network .*Similar names: test_resnet,"
+    )
+    with pytest.raises(InputError, match=message):
+        run_study(study, tmp_path / "store")
+
+
+def test_pickled_weights_of_a_study_need_trust_only_to_be_loaded(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save(create(num_classes=2).state_dict(), tmp_path / "w.pth")
+    path = write_study(tmp_path, NETWORK, "w.pth")
+    for trusted in (False, True):
+        (model,) = Study.open(path, trust_pickle=trusted).available_models().models
+        if trusted:
+            assert model.load().name == "mine"
+        else:
+            with pytest.raises(InputError, match="opening a pickle can run any code"):
+                model.load()
 
 
 # The pool of the ImageNet Testbed ---------------------------------------------------------------

@@ -14,19 +14,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
+from oodometer.studies._toml import Field
 from oodometer.studies.domains._reader import ImageSize, require_file
 from oodometer.studies.domains.class_lists import ClassList, get_subclasses
 from oodometer.studies.domains.imagenet_folders import read_imagenet_folder, read_json
 
 Subclasses = Literal["source", "target"]
 SubclassSplit = Literal["good", "bad", "rand"]
+# Number, WordNet id and name of a class.
+ClassInfo = Annotated[list[Any], Field(min_length=2)]
 HIERARCHY_FILES = ("class_hierarchy.txt", "node_names.txt", "dataset_class_info.json")
 ROOT_NODE = "n00001740"
 # Seed of the random numbers in the published code, which choose the subclasses of the split "rand".
@@ -119,7 +122,8 @@ class ClassHierarchy:
         edges_file, names_file, leaves_file = (f"{folder}/{name}" for name in HIERARCHY_FILES)
         edges = list(_read_pairs(root, edges_file, None))
         names = dict(_read_pairs(root, names_file, "\t"))
-        leaves = frozenset(str(entry[1]) for entry in read_json(root, leaves_file, list))
+        entries = read_json(root, leaves_file, list[ClassInfo])
+        leaves = frozenset(str(entry[1]) for entry in entries)
         return cls.from_edges(edges, names, leaves)
 
     @classmethod

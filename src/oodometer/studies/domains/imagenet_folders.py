@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_origin
 
 import numpy as np
 
 from oodometer.core.errors import InputError, format_error
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
+from oodometer.studies._toml import validate_type
 from oodometer.studies.domains._reader import ImageSize, require_file
 from oodometer.studies.domains.class_lists import (
     IMAGENET,
@@ -100,8 +101,8 @@ class ObjectNetReader:
     def read(self, root: Path, size: ImageSize) -> Dataset:
         """Return the images of the shared classes, without reading them."""
         images, labels_file, mapping_file = self.files
-        label_of_folder = read_json(root, labels_file, dict)
-        shared = read_json(root, mapping_file, dict)
+        label_of_folder = read_json(root, labels_file, dict[str, str])
+        shared = read_json(root, mapping_file, dict[str, Any])
         unknown = sorted(shared.keys() - label_of_folder.values())
         if unknown:
             raise InputError(
@@ -127,8 +128,11 @@ class ObjectNetReader:
         )
 
 
-def read_json(root: Path, name: str, expected: type[dict[str, Any]] | type[list[Any]]) -> Any:
-    """Return the content of a JSON file; raise if it is not valid or has another type."""
+def read_json(root: Path, name: str, expected: Any) -> Any:
+    """Return the content of a JSON file; raise if it is not valid or has another type.
+
+    `expected` is the type of the content, such as ``dict[str, list[int]]``.
+    """
     path = require_file(root, name)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -136,10 +140,11 @@ def read_json(root: Path, name: str, expected: type[dict[str, Any]] | type[list[
         raise InputError(
             f"Cannot read {name} as JSON: {format_error(error, first_line=True)}. Download it again."
         ) from error
-    if not isinstance(content, expected):
-        noun = "a list" if expected is list else "an object of keys and values"
+    outer = get_origin(expected)
+    if not isinstance(content, outer):
+        noun = "a list" if outer is list else "an object of keys and values"
         raise InputError(f"{name} must contain {noun}; got {content!r:.60}.")
-    return content
+    return validate_type(expected, content, name)
 
 
 def require_key(table: dict[str, Any], key: str, where: str) -> Any:

@@ -13,19 +13,22 @@ import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
+from oodometer.studies._toml import Field, validate_type
 from oodometer.studies.domains._reader import ImageSize, require_file
 from oodometer.studies.domains.class_lists import get_class_list
 from oodometer.studies.domains.image_files import ImageFiles, open_image_files
 from oodometer.studies.domains.imagenet_folders import read_json, require_folder, require_key
 
 Frames = Literal["anchors", "neighbors", "all"]
+# WordNet id and name of a class.
+ClassEntry = Annotated[list[str], Field(min_length=2)]
 # Classes of each frame, keyed by the path of the frame.
 FrameLabels = dict[str, set[str]]
 # Maximum distance of a neighbor from its anchor, in frames.
@@ -66,11 +69,10 @@ class VidRobustReader:
     def read(self, root: Path, size: ImageSize) -> Dataset:
         """Return the frames and their labels, without reading the frames."""
         labels_file, neighbors_file, names_file, _ = self.files
-        numbers = read_json(root, labels_file, dict)
-        neighbors = read_json(root, neighbors_file, dict)
-        names = {
-            number: str(entry[1]) for number, entry in read_json(root, names_file, dict).items()
-        }
+        numbers = read_json(root, labels_file, dict[str, list[int]])
+        neighbors = read_json(root, neighbors_file, dict[str, list[str]])
+        entries = read_json(root, names_file, dict[str, ClassEntry])
+        names = {number: entry[1] for number, entry in entries.items()}
         labels = {
             frame: {
                 require_key(names, str(number), names_file)
@@ -118,7 +120,7 @@ class YtbbRobustReader:
     def read(self, root: Path, size: ImageSize) -> Dataset:
         """Return the frames and their labels, without reading the frames."""
         _, names_file, anchors_file, _, reviews_file = self.files
-        names = {number: str(name) for number, name in read_json(root, names_file, dict).items()}
+        names = read_json(root, names_file, dict[str, str])
         reviews = _read_annotations(root, reviews_file)
         rejected_anchors = {
             _split_pair(pair, reviews_file)[0]
@@ -156,22 +158,27 @@ class YtbbRobustReader:
 
     def _read_original_numbers(self, root: Path, file: str) -> dict[str, str]:
         with require_file(root, file).open(newline="", encoding="utf-8") as opened:
-            rows = list(csv.DictReader(opened))
+            reader = csv.DictReader(opened)
+            rows, columns = list(reader), reader.fieldnames or ()
         for column in ("ytid", "time_ms", "label"):
-            if not rows or column not in rows[0]:
-                found = ", ".join(map(str, rows[0])) if rows else "none"
+            if column not in columns:
+                found = ", ".join(columns) or "none"
                 raise InputError(f"{file} has no column {column!r}; its columns are: {found}.")
         return {f"{row['ytid']}_{row['time_ms']}": row["label"] for row in rows}
 
 
 def _read_annotations(root: Path, file: str) -> dict[str, set[str]]:
     """Return the names of the marks of each annotated frame; later annotations replace earlier."""
-    content = read_json(root, file, dict)
+    content = read_json(root, file, dict[str, list[Any]])
     names = require_key(content, "labels", file)
+    annotations = require_key(content, "annotations", file)
     marks = {}
-    for entry in require_key(content, "annotations", file):
-        numbers = require_key(entry, "labels", f"{file}, an annotation")
-        key = ",".join(map(_short_path, require_key(entry, "key", file).split(",")))
+    for entry in validate_type(list[dict[str, Any]], annotations, f"{file}, annotations"):
+        place = f"{file}, an annotation"
+        numbers = require_key(entry, "labels", place)
+        numbers = validate_type(list[int], numbers, f"{file}, labels of an annotation")
+        pair = validate_type(str, require_key(entry, "key", place), f"{file}, key of an annotation")
+        key = ",".join(map(_short_path, pair.split(",")))
         if any(not 0 <= number < len(names) for number in numbers):
             raise InputError(
                 f"{file}: {key} has the labels {numbers}; expected numbers from 0 to "

@@ -194,13 +194,15 @@ def _read_csv(file: Path, name: str, columns: tuple[str, ...], layout: WildsData
         ) from error
     for column in columns:
         if column not in frame:
-            raise _missing_column(name, column, frame.columns)
+            needed = f" Required columns: {', '.join(columns)}."
+            raise _missing_column(name, column, frame.columns, needed)
     return frame
 
 
-def _missing_column(file: str, column: str, columns: Iterable[Any]) -> InputError:
-    found = ", ".join(str(name) for name in columns)
-    return InputError(f"{file} has no column {column!r}; its columns are: {found}.")
+def _missing_column(file: str, column: str, columns: Iterable[Any], needed: str = "") -> InputError:
+    # Pandas calls the column of row numbers, which has no name in the files, "Unnamed: 0".
+    found = ", ".join(str(name) for name in columns if not str(name).startswith("Unnamed: "))
+    return InputError(f"{file} has no column {column!r}; its columns are: {found}.{needed}")
 
 
 def _check_splits(table: Any, metadata: str) -> None:

@@ -238,7 +238,7 @@ def run(
         _check_classes(pool, [finished[each.id] for each in configs if each.id in finished], spec)
         pending = [config for config in configs if config.id not in finished]
         log = RunLog("models", len(configs), len(configs) - len(pending), progress)
-        with prefix_errors(f"the pool {spec.name!r}"):
+        with prefix_errors(spec.place):
             missing = missing_weights(pending)
         pending = [config for config in pending if config.id not in missing]
         state = _PoolRun(pool, log, missing=tuple(dict.fromkeys(missing.values())))

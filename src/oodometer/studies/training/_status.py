@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core.jsonable import to_jsonable
+from oodometer.studies._toml import prefix_errors
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._run import missing_weights
 from oodometer.studies.training.spec import PoolSpec
@@ -104,7 +105,8 @@ def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
     failed = {}
     configs = spec.recipes()
     pretrained = [each for each in configs if each.part == "none" and each.id not in finished]
-    missing = dict.fromkeys(missing_weights(pretrained).values())
+    with prefix_errors(spec.place):
+        missing = dict.fromkeys(missing_weights(pretrained).values())
     for config in configs:
         row = counts.setdefault((config.domains, config.architecture), Counter())
         if config.id in finished:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from math import prod
@@ -76,8 +76,15 @@ MAX_MODELS = 100_000
 SETTING_PREFIX = "settings."
 # Text that stands for None in TOML files, because TOML has no null.
 NONE_VALUE = "none"
-# Keys of a training configuration that cannot be set in [fixed], [grid] or [sweep].
-_POOL_LEVEL_KEYS = ("group", "domains", "architecture", "settings", "seed")
+# Keys of a training configuration that cannot be set in [fixed], [grid] or [sweep], and what sets
+# them.
+_POOL_LEVEL_KEYS = {
+    "group": "the key group of the pool",
+    "domains": "the key domains of the pool",
+    "architecture": "the key architecture of the pool",
+    "settings": "settings.<name>, one key per setting of the architecture",
+    "seed": "the key seeds of the pool, a list of seeds or their number",
+}
 _SWEEP_KEYS = ("count", "seed")
 EACH = "each"
 ALL_BUT_ONE = "all-but-one"
@@ -120,6 +127,10 @@ def flatten_settings(table: Mapping[str, Any]) -> dict[str, Any]:
             flat |= {f"{SETTING_PREFIX}{name}": setting for name, setting in value.items()}
         elif key.startswith(SETTING_PREFIX) or key in config_key_types():
             flat[key] = value
+        elif key in _POOL_LEVEL_KEYS:
+            raise InputError(
+                f"No key of a training configuration is called {key!r}. Use {_POOL_LEVEL_KEYS[key]}."
+            )
         else:
             known = [*config_key_types(), f"{SETTING_PREFIX}<name>"]
             raise UnknownName("key of a training configuration", key, known)
@@ -408,6 +419,8 @@ class PoolSpec:
     parts : tuple of PoolPart
         Parts of the pool; each consists of all combinations of its domains, architectures and
         values.
+    file : str, optional
+        Name of the TOML file of the pool. Messages about the pool name it.
 
     Examples
     --------
@@ -421,6 +434,12 @@ class PoolSpec:
     about: str
     group: DomainGroup
     parts: tuple[PoolPart, ...]
+    file: str | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Name of the file, or else of the pool, in messages."""
+        return self.file or f"the pool {self.name!r}"
 
     @classmethod
     def open(
@@ -452,7 +471,8 @@ class PoolSpec:
                 raise UnknownName("pool", str(path_or_table), built_in_names())
         table = read_toml(path)
         with prefix_errors(path.name):
-            return cls._from_table(table, path.stem, path.parent, data)
+            spec = cls._from_table(table, path.stem, path.parent, data)
+        return replace(spec, file=path.name)
 
     @classmethod
     def _from_table(
