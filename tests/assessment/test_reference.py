@@ -11,6 +11,8 @@ import pytest
 import oodometer
 from oodometer import InputError, Predictions, Reference, UnknownName
 from oodometer.assessment import _estimate
+from oodometer.core.calibration import fit_temperature
+from oodometer.core.class_calibration import calibrate
 from oodometer.estimators.atc import ATC
 
 METHODS = ("ac", "doc", "atc-mc", "cot", "bbse", "iw")
@@ -107,13 +109,13 @@ def test_targets_with_and_without_probabilities_can_be_mixed() -> None:
 def test_source_is_learned_once() -> None:
     reference = Reference(labelled(300, 0), methods=("atc-mc", "ac"))
     with (
-        mock.patch.object(_estimate, "fit_temperature", wraps=_estimate.fit_temperature) as fit,
-        mock.patch.object(_estimate, "calibrate", wraps=_estimate.calibrate) as calibrate,
+        mock.patch.object(_estimate, "fit_temperature", wraps=fit_temperature) as fit,
+        mock.patch.object(_estimate, "calibrate", wraps=calibrate) as further,
         mock.patch.object(ATC, "learn", autospec=True, side_effect=ATC.learn) as learn,
     ):
         for target in targets():
             reference.estimate(target, segment_by=np.arange(target.n) % 2)
-    assert (fit.call_count, calibrate.call_count, learn.call_count) == (1, 1, 1)
+    assert (fit.call_count, further.call_count, learn.call_count) == (1, 1, 1)
 
 
 def test_invalid_sources_and_settings_raise_at_construction() -> None:

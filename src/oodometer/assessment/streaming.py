@@ -52,7 +52,7 @@ from oodometer.data.batch_reader import (
     error_context,
     find_files,
     infer_schema,
-    is_large,
+    is_read_in_batches,
     make_partitions,
     read_tables,
     rows_per_batch,
@@ -395,7 +395,7 @@ def load_source(
 
     The segments are read if the source has the column `segment_by`.
     """
-    if not is_large(location):
+    if not is_read_in_batches(location):
         file = ScoreFile.open(location)
         whole = file.predictions(columns, labelled=True)
         return StreamedSource(whole, whole.n, file.optional_column(segment_by))
