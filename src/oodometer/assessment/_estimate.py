@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -264,7 +265,10 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
-        estimates, skipped = run_all(runs, scale(unlabelled, run.learned_source.temperature))
+        past_rows = scale(unlabelled, run.learned_source.temperature)
+        # The estimates on past domains are the same for every target.
+        key = ("past estimates", *runs.values())
+        estimates, skipped = past.cached(key, partial(run_all, runs, past_rows))
         if method not in estimates:
             raise InputError(
                 f"{method} is not applicable to domain {number} of the history: {skipped[method]}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -119,7 +120,7 @@ def estimate(
     ],
     target: Annotated[
         list[Path],
-        typer.Argument(metavar="TARGET...", help="Predictions on the unlabelled data."),
+        typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data."),
     ],
     *,
     other_model: OtherModelPaths = None,
@@ -515,11 +516,22 @@ def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] 
     labels = target.partial_labels(columns)
     if labels is None or any(is_blank(label) for label in labels):
         return labels
-    print_note(
-        f"Every row of {target.path.name} has a label; the labels are ignored. "
-        f"`oodometer evaluate none {target.path.name}` computes the accuracy."
-    )
+    note = f"Every row of {target.path.name} has a label; the labels are ignored."
+    command = _evaluate_command(target.path, columns)
+    print_note(note if command is None else f"{note} `{command}` computes the error rate.")
     return None
+
+
+def _evaluate_command(path: Path, columns: PredictionColumns) -> str | None:
+    """Return the command that computes metrics from the labels; None if it lacks an option."""
+    if columns != PredictionColumns(columns.label_column, class_names=columns.class_names):
+        return None
+    words = ["oodometer", "evaluate", "none", str(path)]
+    if columns.label_column is not None:
+        words += ["--label-column", columns.label_column]
+    if columns.class_names is not None:
+        words += ["--class-names", ",".join(columns.class_names)]
+    return shlex.join(words)
 
 
 def load_history(
