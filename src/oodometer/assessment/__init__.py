@@ -1,4 +1,4 @@
-"""Accuracy estimation: `estimate`, `estimate_files`, diagnostics and labelling plans."""
+"""Accuracy estimation: `estimate`, `Reference`, `estimate_files`, diagnostics and labelling plans."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.assessment._estimate import estimate, estimates
+    from oodometer.assessment._estimate import estimates
     from oodometer.assessment.conformal_interval import History
     from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
+    from oodometer.assessment.reference import Reference, estimate
     from oodometer.assessment.result import Assessment
     from oodometer.assessment.streaming import EstimateOptions, estimate_files
 
@@ -18,6 +19,7 @@ __all__ = [
     "EstimateOptions",
     "History",
     "LabelingPlan",
+    "Reference",
     "estimate",
     "estimate_files",
     "estimates",
@@ -32,7 +34,8 @@ if not TYPE_CHECKING:
             "EstimateOptions": "streaming",
             "History": "conformal_interval",
             "LabelingPlan": "labeling_plan",
-            "estimate": "_estimate",
+            "Reference": "reference",
+            "estimate": "reference",
             "estimate_files": "streaming",
             "estimates": "_estimate",
             "plan_labels": "labeling_plan",

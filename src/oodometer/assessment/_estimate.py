@@ -1,9 +1,10 @@
-"""estimate(): run every applicable estimator, diagnose the shift, choose the headline."""
+"""Assessment of a target: run every applicable estimator, diagnose the shift, choose the headline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,13 +25,12 @@ from oodometer.assessment.ppi import (
     PPI_METHOD,
     FewLabelsEstimate,
     labelled_rows,
-    ppi_from_labels,
 )
 from oodometer.assessment.result import Assessment, Headline, Segment, format_percent
 from oodometer.assessment.segments import (
     LabelledRows,
     RowCorrectness,
-    SourceSegments,
+    SegmentModel,
     estimate_segments,
     group_rows,
     segment_sums,
@@ -52,136 +52,9 @@ from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.results import Estimate
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
-from oodometer.parallel.runners import limit_to_one_thread
 
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
-
-
-@limit_to_one_thread()
-def estimate(
-    source: Predictions,
-    target: Predictions,
-    *,
-    other_models: Predictions | Sequence[Predictions] | None = None,
-    other_models_on_source: Predictions | Sequence[Predictions] | None = None,
-    target_labels: Any = None,
-    history: HistoryInput = None,
-    methods: str | Sequence[str | Estimator] | None = None,
-    temperature: float | Literal["fit"] | None = "fit",
-    calibration: CalibrationMethod = "auto",
-    segment_by: Any = None,
-    source_segment_by: Any = None,
-    seed: int = 0,
-    replicates: int = 200,
-    progress: ProgressCallback | None = None,
-) -> Assessment:
-    """Estimate the accuracy on an unlabelled target with every applicable method.
-
-    Each estimate has a 95 % confidence interval. The interval reflects sampling error only, not
-    violations of the method's assumption. The diagnostics and the typical range from `history`
-    indicate such violations.
-
-    Parameters
-    ----------
-    source : Predictions
-        Predictions on labelled held-out data that the model was not trained on.
-    target : Predictions
-        Predictions on the new data. Labels of the target are ignored; see `target_labels`.
-    other_models : Predictions or sequence of Predictions, optional
-        Predictions of other models on the target rows, in the same order. GDE requires one other
-        model that was trained with a different random seed but is otherwise equal.
-        Agreement-on-the-line requires several other models.
-    other_models_on_source : Predictions or sequence of Predictions, optional
-        Predictions of the same other models on the source rows.
-    target_labels : tuple of (rows, labels), or sequence, optional
-        Labels of a few target rows, either as a pair of row numbers and labels, or as a sequence
-        with one label per target row in which missing labels are None, NaN or empty strings. The
-        headline is then estimated from these labels by PPI++.
-    history : History or sequence of Predictions, optional
-        At least five past domains with known accuracy, either as a History of estimates and
-        accuracies, or as labelled predictions. The result then has a typical range, which includes
-        the error caused by shift.
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
-        estimators are run.
-    temperature : float, "fit" or None
-        Temperature by which the logits of source and target are divided. With "fit", it is
-        calibrated on the source. With None, the scores are not changed.
-    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
-        Calibration of the probabilities that AC, COT, COTT, MLLS, LEAP and PAPE read. With "auto",
-        the temperature-scaled probabilities are calibrated further, by isotonic regression or beta
-        calibration, if a test shows that they are not calibrated on the source. With "none", these
-        methods read the scores without a temperature. The other methods use the temperature alone,
-        as in their papers.
-    segment_by : array of shape (n,), optional
-        One value per target row. The accuracy of each segment is then estimated as well. The mean
-        over the segments, weighted by rows, is the headline.
-    source_segment_by : array of shape (n,), optional
-        One value per source row. The estimate of a segment then also uses the source rows of the
-        same segment.
-    seed : int
-        Random seed.
-    replicates : int
-        Number of bootstrap replicates, at least 20.
-    progress : callable, optional
-        Called with the number of finished steps, the total number of steps, and the name of the
-        current step.
-
-    Returns
-    -------
-    Assessment
-        Estimates of all applicable methods, the headline, diagnostics and segments.
-
-    Raises
-    ------
-    InputError
-        If the source has no labels, or if source, target and the other arguments do not match.
-    NotApplicable
-        If no method is applicable, or if one of `methods` is not applicable.
-
-    Examples
-    --------
-    The estimate of AC is the mean confidence of the target:
-
-    >>> source = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
-    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
-    >>> result = estimate(source, target, methods="ac", temperature=None)
-    >>> round(result["ac"].value, 3), result.source_accuracy
-    (0.8, 0.5)
-    """
-    source, target = validate_inputs(source, target, other_models, other_models_on_source)
-    check_replicates(replicates)
-    segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
-    source_segment_by = validation.validate_row_values(
-        source_segment_by, source.n, "values of source_segment_by"
-    )
-    source, target, _ = replace_zeros(source, target)
-    learned, fit = learn_source(source, target, temperature, calibration, seed=seed)
-    source, target = learned.predictions, scale(target, learned.temperature)
-    runs = make_runs(resolve_estimators(methods), learned, seed=seed, replicates=replicates)
-    return assess(
-        runs,
-        target,
-        PartialResult(n=target.n),
-        temperature_fit=fit,
-        label_estimate=(
-            None if target_labels is None else ppi_from_labels(source, target, target_labels, seed)
-        ),
-        labelled=_labelled_confidences(target, target_labels),
-        segment_inputs=(
-            None
-            if segment_by is None
-            else SegmentInputs(
-                segment_by,
-                source_segment_by,
-                _labelled_segments(learned, target, target_labels, segment_by),
-            )
-        ),
-        history=history,
-        all_required=bool(methods),
-        progress=progress,
-    )
 
 
 def assess(
@@ -282,25 +155,25 @@ def assess(
 
 @dataclass(frozen=True, eq=False)
 class SegmentInputs:
-    """Segment values of the target rows and of the source rows, and labelled target rows."""
+    """Segment values of the target rows, what the source tells, and labelled target rows."""
 
     target: Array
-    source: Array | None = None
+    source: SegmentModel
     labelled: LabelledRows | None = None
 
 
-def _labelled_segments(
-    learned: LearnedSource, target: Predictions, target_labels: Any, segment_by: Array
+def labelled_segments(
+    correctness: RowCorrectness, target: Predictions, target_labels: Any, segment_by: Array
 ) -> LabelledRows | None:
     """Return the labelled target rows with their segments; None if there are none."""
     if target_labels is None:
         return None
     rows, correct = labelled_rows(target_labels, target)
     names = segment_values(segment_by).astype(str)
-    return LabelledRows(names[rows], correct, RowCorrectness.fit(learned)(target.rows(rows)))
+    return LabelledRows(names[rows], correct, correctness(target.rows(rows)))
 
 
-def _labelled_confidences(target: Predictions, target_labels: Any) -> LabelledConfidences | None:
+def labelled_confidences(target: Predictions, target_labels: Any) -> LabelledConfidences | None:
     """Return the confidences of labelled target rows; None without labels or confidences."""
     if target_labels is None:
         return None
@@ -364,18 +237,19 @@ def _estimate_segments(
         names = np.array(values).astype(str).tolist()
         sums = {name: summary.segments[value] for name, value in zip(names, values, strict=True)}
     else:
-        expected = RowCorrectness.fit(learned)(target)
+        expected = inputs.source.correctness(target)
         sums = {name: segment_sums(expected[rows]) for name, rows in group_rows(inputs.target)}
     segments = estimate_segments(
         sums,
         headline_estimate,
         learned,
-        SourceSegments.fit(learned, inputs.source),
+        inputs.source.source,
         labelled=inputs.labelled,
         history=history,
         seed=seed,
     )
-    return with_status(segments, target, inputs.target, learned.predictions, inputs.source)
+    rows_by_segment = inputs.source.source_rows
+    return with_status(segments, target, inputs.target, learned.predictions, rows_by_segment)
 
 
 def _history_from_predictions(
@@ -391,7 +265,10 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
-        estimates, skipped = run_all(runs, scale(unlabelled, run.learned_source.temperature))
+        past_rows = scale(unlabelled, run.learned_source.temperature)
+        # The estimates on past domains are the same for every target.
+        key = ("past estimates", *runs.values())
+        estimates, skipped = past.cached(key, partial(run_all, runs, past_rows))
         if method not in estimates:
             raise InputError(
                 f"{method} is not applicable to domain {number} of the history: {skipped[method]}."
@@ -448,61 +325,58 @@ def estimates(
     >>> round(results["ac"].value, 3), list(skipped)
     (0.8, ['gde'])
     """
-    source, target = validate_inputs(source, target)
-    source, target, _ = replace_zeros(source, target)
-    learned, _ = learn_source(source, target, temperature, calibration, seed=seed)
+    source = validate_source(source)
+    target = validate_target(target, source)
+    replacement = zero_replacement(source)
+    source, target = replace_zeros(source, replacement), replace_zeros(target, replacement)
+    learned, _ = learn_source(
+        source, temperature, calibration, target_has_probs=target.has_probs, seed=seed
+    )
     runs = make_runs(methods, learned, seed=seed, replicates=replicates)
     return run_all(runs, scale(target, learned.temperature))
 
 
 def learn_source(
     source: Predictions,
-    target: Predictions,
     temperature: float | Literal["fit"] | None,
     calibration: CalibrationMethod,
     *,
+    target_has_probs: bool = True,
     seed: int,
 ) -> tuple[LearnedSource, Temperature | None]:
     """Return the source, scaled and calibrated, and the temperature fit if there was one.
 
-    `target` are some target rows; they are used only to check which scores there are.
+    If the targets have no probabilities, the source is neither scaled nor calibrated.
     """
-    if calibration not in CALIBRATION_METHODS:
-        raise UnknownName("calibration", str(calibration), CALIBRATION_METHODS)
-    fit, used_temperature = resolve_temperature(source, target, temperature)
+    check_scaling(temperature, calibration)
+    fit, used_temperature = None, None
+    if source.has_probs and target_has_probs:
+        fit, used_temperature = _resolve_temperature(source, temperature)
     source = scale(source, used_temperature)
-    fitted = calibrate(source, calibration, seed=seed) if target.has_probs else None
+    fitted = calibrate(source, calibration, seed=seed) if target_has_probs else None
     return LearnedSource(
         source, used_temperature, fitted or Calibration("temperature", None, source)
     ), fit
 
 
-def replace_zeros(
-    source: Predictions, target: Predictions
-) -> tuple[Predictions, Predictions, float | None]:
-    """Return source and target without probabilities of exactly 0, and the value that replaced them.
-
-    The value is None if the source has logits. It replaces zeros of the target even if the source
-    has none.
-    """
+def zero_replacement(source: Predictions) -> float | None:
+    """Return the value that replaces probabilities of exactly 0; None if the source has logits."""
     if source.score_type != "probs" or source.scores is None:
-        return source, target, None
-    has_zeros = [
-        rows.scores is not None and rows.score_type == "probs" and bool((rows.scores <= 0).any())
-        for rows in (source, target)
-    ]
-    replacement = rounding.zero_replacement(source.scores)
+        return None
+    return rounding.zero_replacement(source.scores)
+
+
+def replace_zeros(rows: Predictions, replacement: float | None) -> Predictions:
+    """Return rows without probabilities of exactly 0, and with a note if there were any."""
+    if replacement is None or rows.scores is None or rows.score_type != "probs":
+        return rows
+    if not (rows.scores <= 0).any():
+        return rows
     note = (
         f"Probabilities of exactly 0 were replaced by {replacement:.3g}, because the logarithm of 0 "
         "does not exist."
     )
-    source, target = (
-        rows.with_scores(rounding.replace_zeros(rows.scores, replacement), note)
-        if has_zero and rows.scores is not None
-        else rows
-        for rows, has_zero in zip((source, target), has_zeros, strict=True)
-    )
-    return source, target, replacement
+    return rows.with_scores(rounding.replace_zeros(rows.scores, replacement), note)
 
 
 def scale(rows: Predictions, temperature: float | None) -> Predictions:
@@ -510,27 +384,29 @@ def scale(rows: Predictions, temperature: float | None) -> Predictions:
     return rows if temperature is None else rows.at_temperature(temperature)
 
 
-def validate_inputs(
-    source: Predictions,
-    target: Predictions,
-    other_models: Predictions | Sequence[Predictions] | None = None,
-    other_models_on_source: Predictions | Sequence[Predictions] | None = None,
-) -> tuple[Predictions, Predictions]:
-    """Return source and target, validated, with the predictions of other models attached.
-
-    The target labels are removed, and its classes are put into the order of the source.
-    """
-    for argument, value in (("source", source), ("target", target)):
-        if not isinstance(value, Predictions):
-            raise InputError(
-                f"{argument} must be Predictions; got {type(value).__name__}. "
-                "Create them with Predictions.from_probs, from_logits or from_frame."
-            )
+def validate_source(
+    source: Predictions, other_models: Predictions | Sequence[Predictions] | None = None
+) -> Predictions:
+    """Return the source, validated, with the predictions of other models attached."""
+    _check_predictions(source, "source")
     if not source.is_labelled:
         raise InputError(
             "The source has no labels; estimates require the model's accuracy on the source. "
             "Pass labels=… (or a label column) with the source."
         )
+    return _with_other_models(source, other_models)
+
+
+def validate_target(
+    target: Predictions,
+    source: Predictions,
+    other_models: Predictions | Sequence[Predictions] | None = None,
+) -> Predictions:
+    """Return the target, validated, with the predictions of other models attached.
+
+    The target labels are removed, and its classes are put into the order of the source.
+    """
+    _check_predictions(target, "target")
     target = target.without_labels().reorder_classes(source.class_names)
     validation.check_same_class_count(source.k, target.k, "the source", "the target")
     if source.has_decisions != target.has_decisions:
@@ -539,10 +415,15 @@ def validate_inputs(
             f"The {has} has decisions (a column pred), the {lacks} has none. Give the decisions of "
             "both, or remove the column from both."
         )
-    return (
-        _with_other_models(source, other_models_on_source),
-        _with_other_models(target, other_models),
-    )
+    return _with_other_models(target, other_models)
+
+
+def _check_predictions(value: Any, argument: str) -> None:
+    if not isinstance(value, Predictions):
+        raise InputError(
+            f"{argument} must be Predictions; got {type(value).__name__}. "
+            "Create them with Predictions.from_probs, from_logits or from_frame."
+        )
 
 
 def _with_other_models(
@@ -559,21 +440,26 @@ def check_replicates(replicates: int) -> None:
         raise out_of_range("replicates", replicates, low=MIN_REPLICATES)
 
 
-def resolve_temperature(
-    source: Predictions, target: Predictions, requested: float | str | None
-) -> tuple[Temperature | None, float | None]:
-    """Return two values: the temperature fit (None if nothing was fitted) and the temperature.
+def check_scaling(temperature: Any, calibration: str) -> None:
+    """Raise if the temperature or the name of the calibration is not valid."""
+    if temperature not in (None, "fit") and not isinstance(temperature, float | int):
+        raise InputError(
+            f"temperature must be 'fit', None or a number above 0; got {temperature!r}."
+        )
+    if calibration not in CALIBRATION_METHODS:
+        raise UnknownName("calibration", str(calibration), CALIBRATION_METHODS)
 
-    The temperature is None if none was requested, or if the source or the target has no scores.
-    """
-    if requested is not None and requested != "fit" and not isinstance(requested, float | int):
-        raise InputError(f"temperature must be 'fit', None or a number above 0; got {requested!r}.")
-    if requested is None or not (source.has_probs and target.has_probs):
+
+def _resolve_temperature(
+    source: Predictions, requested: float | Literal["fit"] | None
+) -> tuple[Temperature | None, float | None]:
+    """Return the temperature fit (None if nothing was fitted), and the temperature."""
+    if requested is None:
         return None, None
-    if isinstance(requested, float | int):
+    if requested != "fit":
         return None, float(requested)
-    calibration = fit_temperature(source)
-    return calibration, calibration.value
+    fit = fit_temperature(source)
+    return fit, fit.value
 
 
 def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:

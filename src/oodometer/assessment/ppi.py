@@ -149,8 +149,13 @@ class BinnedAccuracy:
         """Fit the bins on labelled rows.
 
         With `smoothed`, one row with the overall accuracy is added to each bin, so that no accuracy
-        is 0 or 1.
+        is 0 or 1. The fit is computed once for these rows.
         """
+        key = ("binned accuracy", smoothed)
+        return source.cached(key, lambda: cls._fit(source, smoothed=smoothed))
+
+    @classmethod
+    def _fit(cls, source: Predictions, *, smoothed: bool) -> BinnedAccuracy:
         edges = equal_mass_edges(source.confidence, N_BINS)
         n_rows = histogram(edges, source.confidence)
         n_correct = histogram(edges, source.confidence, where=source.correct)

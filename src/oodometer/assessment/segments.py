@@ -165,6 +165,24 @@ def _between_variance(segments: Mapping[str, SourceSegment], variance: float) ->
 
 
 @dataclass(frozen=True, eq=False)
+class SegmentModel:
+    """What the estimates of segments need from the source: g, statistics, and rows by segment."""
+
+    correctness: RowCorrectness
+    source: SourceSegments
+    source_rows: Mapping[str, Array]
+
+    @classmethod
+    def fit(cls, learned: LearnedSource, values: Array | None) -> SegmentModel:
+        """Fit to the source; `values` has one value per source row, or is None."""
+        return cls(
+            RowCorrectness.fit(learned),
+            SourceSegments.fit(learned, values),
+            {} if values is None else dict(group_rows(values)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class LabelledRows:
     """Labelled target rows: their segments, whether the model is correct, and g."""
 
@@ -297,14 +315,14 @@ def with_status(
     target: Predictions,
     values: Array,
     source: Predictions,
-    source_values: Array | None,
+    source_rows: Mapping[str, Array],
 ) -> tuple[Segment, ...]:
     """Return the segments with a status: how far their scores and classes are from the source.
 
     A segment is compared with the source rows of the same segment, or with the whole source if it
-    has none. `target` and `values` may be a sample of the target rows.
+    has none. `source_rows` has the row numbers by segment. `target` and `values` may be a sample of
+    the target rows.
     """
-    source_rows = {} if source_values is None else dict(group_rows(source_values))
     target_rows = dict(group_rows(values))
     result = []
     for segment in segments:

@@ -23,13 +23,11 @@ from oodometer.assessment._estimate import (
     SegmentInputs,
     assess,
     check_replicates,
-    learn_source,
     replace_zeros,
-    resolve_estimators,
     scale,
-    validate_inputs,
+    validate_target,
 )
-from oodometer.assessment.bootstrap import EstimatorRun, make_runs
+from oodometer.assessment.bootstrap import EstimatorRun
 from oodometer.assessment.diagnostics import LabelledConfidences
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan
 from oodometer.assessment.ppi import (
@@ -38,8 +36,9 @@ from oodometer.assessment.ppi import (
     UnlabelledMoments,
     ppi_estimate,
 )
+from oodometer.assessment.reference import LearnedReference, Reference
 from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import LabelledRows, RowCorrectness, segment_values
+from oodometer.assessment.segments import LabelledRows, segment_values
 from oodometer.core import frames
 from oodometer.core.array_types import Array
 from oodometer.core.class_calibration import CalibrationMethod
@@ -53,7 +52,7 @@ from oodometer.data.batch_reader import (
     error_context,
     find_files,
     infer_schema,
-    is_large,
+    is_read_in_batches,
     make_partitions,
     read_tables,
     rows_per_batch,
@@ -201,7 +200,7 @@ class StreamedAssessment:
 
 @limit_to_one_thread()
 def assess_streamed(
-    source: str | Path,
+    source: str | Path | FileReference,
     target: str | Path,
     columns: PredictionColumns,
     options: EstimateOptions,
@@ -210,33 +209,23 @@ def assess_streamed(
     runner: Runner = serial,
     progress: ProgressCallback | None = None,
 ) -> StreamedAssessment:
-    """Return the assessment of files, with the source and the target sample that were used."""
+    """Return the assessment of files, with the source and the target sample that were used.
+
+    A source that was already read must have been read with the same columns and options.
+    """
     files = StreamedTarget.open(target, columns, options.segment_by)
-    loaded = load_source(
-        source,
-        columns,
-        options.seed,
-        runner,
-        RowProgress(progress, None, "source rows"),
-        segment_by=options.segment_by,
-    )
-    validated, preview = validate_inputs(loaded.predictions, files.preview)
-    files = files.reorder_classes(validated.class_names)
-    validated, preview, zero_replacement = replace_zeros(validated, preview)
-    learned, fit = learn_source(
-        validated, preview, options.temperature, options.calibration, seed=options.seed
-    )
-    preview = scale(preview, learned.temperature)
-    runs = make_runs(
-        resolve_estimators(options.methods),
-        learned,
-        seed=options.seed,
-        replicates=options.replicates,
-    )
-    fitted, skipped = fit_mergeable(runs, preview)
+    if not isinstance(source, FileReference):
+        source = FileReference.load(source, columns, options, runner=runner, progress=progress)
+    reference = source.reference
+    preview = validate_target(files.preview, reference.rows)
+    files = files.reorder_classes(reference.rows.class_names)
+    preview = replace_zeros(preview, reference.zero_replacement)
+    learned = reference.learned(target_has_probs=preview.has_probs)
+    preview = scale(preview, learned.source.temperature)
+    fitted, skipped = fit_mergeable(learned.runs, preview)
     plan = replace(
-        make_plan(files, runs, fitted),
-        zero_replacement=zero_replacement,
+        make_plan(files, learned, fitted, seed=options.seed),
+        zero_replacement=reference.zero_replacement,
         thresholds=columns.thresholds,
     )
     summary = scan(plan, files.partitions, runner, RowProgress(progress, files.n_rows, "rows"))
@@ -247,19 +236,19 @@ def assess_streamed(
         decisions=_decision_names(files.schema, summary.sample.columns.get("decisions")),
     )
     assessment = assess(
-        runs,
-        scale(sample, learned.temperature),
+        learned.runs,
+        scale(sample, learned.source.temperature),
         summary,
-        temperature_fit=fit,
+        temperature_fit=learned.temperature_fit,
         label_estimate=_estimate_from_labels(files, summary, plan.binned_accuracy, options.seed),
         labelled=_labelled_confidences(files, summary),
-        is_source=os.path.abspath(source) == os.path.abspath(target),
+        is_source=os.path.abspath(source.location) == os.path.abspath(target),
         segment_inputs=(
             None
             if options.segment_by is None
             else SegmentInputs(
                 summary.sample.columns["by"],
-                loaded.segments,
+                learned.segments,
                 _labelled_segments(files, summary),
             )
         ),
@@ -267,10 +256,10 @@ def assess_streamed(
         all_required=bool(options.methods),
     )
     n_labels = summary.n - summary.n_unlabelled if files.schema.label_column is not None else 0
-    notes = tuple(_sampling_notes(assessment, loaded, summary, sample.n, n_labels))
+    notes = tuple(_sampling_notes(assessment, source.rows, summary, sample.n, n_labels))
     return StreamedAssessment(
         replace(assessment, notes=(*assessment.notes, *notes)),
-        loaded.predictions,
+        source.rows.predictions,
         sample,
         n_labels,
     )
@@ -357,6 +346,42 @@ class StreamedSource:
         return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
 
 
+@dataclass(frozen=True, eq=False)
+class FileReference:
+    """Source that was read from files and is learned once, for any number of targets."""
+
+    location: str | Path
+    rows: StreamedSource
+    reference: Reference
+
+    @classmethod
+    def load(
+        cls,
+        location: str | Path,
+        columns: PredictionColumns,
+        options: EstimateOptions,
+        *,
+        runner: Runner = serial,
+        progress: ProgressCallback | None = None,
+        other_models: Sequence[Predictions] | None = None,
+    ) -> FileReference:
+        """Read the source; `other_models` are predictions of other models on its rows."""
+        report_rows = RowProgress(progress, None, "source rows")
+        by = options.segment_by
+        rows = load_source(location, columns, options.seed, runner, report_rows, segment_by=by)
+        reference = Reference(
+            rows.predictions,
+            methods=options.methods,
+            temperature=options.temperature,
+            calibration=options.calibration,
+            segment_by=rows.segments,
+            other_models=other_models,
+            seed=options.seed,
+            replicates=options.replicates,
+        )
+        return cls(location, rows, reference)
+
+
 def load_source(
     location: str | Path,
     columns: PredictionColumns,
@@ -370,7 +395,7 @@ def load_source(
 
     The segments are read if the source has the column `segment_by`.
     """
-    if not is_large(location):
+    if not is_read_in_batches(location):
         file = ScoreFile.open(location)
         whole = file.predictions(columns, labelled=True)
         return StreamedSource(whole, whole.n, file.optional_column(segment_by))
@@ -548,26 +573,27 @@ def fit_mergeable(
 
 def make_plan(
     target: StreamedTarget,
-    runs: Mapping[str, EstimatorRun],
+    learned: LearnedReference,
     fitted: Mapping[str, FittedEstimator],
+    *,
+    seed: int,
 ) -> ScanPlan:
     """Return the plan that computes the partial result of each target partition."""
-    run = next(iter(runs.values()))
-    learned = run.learned_source
+    source = learned.source
     row_correctness = None
     if target.schema.segment_by is not None:
-        row_correctness = RowCorrectness.fit(learned)
+        row_correctness = learned.segments.correctness
     sample_size = min(MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS // target.k)
     return ScanPlan(
         schema=target.schema,
         batch_size=rows_per_batch(target.k),
-        temperature=1.0 if learned.temperature is None else learned.temperature,
+        temperature=1.0 if source.temperature is None else source.temperature,
         estimators=tuple(fitted.values()),
-        seed=run.seed,
+        seed=seed,
         sample_size=sample_size,
         priority_bound=priority_bound(sample_size, target.n_rows),
         max_labels=MAX_LABELS,
-        binned_accuracy=BinnedAccuracy.fit(learned.predictions),
+        binned_accuracy=BinnedAccuracy.fit(source.predictions),
         row_correctness=row_correctness,
     )
 
