@@ -38,7 +38,7 @@ from oodometer.cli._options import (
     with_option_groups,
 )
 from oodometer.cli._runtime import console, print_json, print_note, progress_bar
-from oodometer.core.array_types import Floats
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
@@ -55,8 +55,8 @@ class EstimationOptions:
     segment_by: Annotated[
         str | None,
         typer.Option(
-            help="Column of the target; the accuracy is also estimated for each of its values "
-            "(for each day if the values are times)."
+            help="Column of the target; the accuracy, and each --metric, is also estimated for "
+            "each of its values (for each day if the values are times)."
         ),
     ] = None
     temperature: Annotated[
@@ -246,6 +246,17 @@ class FileAssessment:
     target: Predictions
 
 
+@dataclass(frozen=True, eq=False)
+class _AssessedRows:
+    """Assessment with source and target predictions, and their segment values if requested."""
+
+    assessment: Assessment
+    source: Predictions
+    target: Predictions
+    segments: Array | None
+    source_segments: Array | None
+
+
 def assess_files(
     files: PredictionFiles,
     options: EstimationOptions,
@@ -254,11 +265,19 @@ def assess_files(
 ) -> FileAssessment:
     """Read the files as a whole or in batches, and return their assessment."""
     if read_options.should_stream(files.source, files.target):
-        assessment, source, target = _assess_in_batches(files, options, read_options)
+        assessed = _assess_in_batches(files, options, read_options)
     else:
-        assessment, source, target = _assess_in_memory(files, options)
+        assessed = _assess_in_memory(files, options)
+    assessment, source, target = assessed.assessment, assessed.source, assessed.target
     additional = run_additional(
-        requests, source, target, temperature=assessment.temperature, seed=assessment.seed
+        requests,
+        source,
+        target,
+        temperature=assessment.temperature,
+        calibration=options.calibration,  # type: ignore[arg-type]
+        segment_by=assessed.segments,
+        source_segment_by=assessed.source_segments,
+        seed=assessment.seed,
     )
     if requests != AdditionalRequests() and target.n < assessment.n_target:
         note = f"These results are computed from a random sample of {target.n:,} target rows."
@@ -266,9 +285,7 @@ def assess_files(
     return FileAssessment(assessment, additional, source, target)
 
 
-def _assess_in_memory(
-    files: PredictionFiles, options: EstimationOptions
-) -> tuple[Assessment, Predictions, Predictions]:
+def _assess_in_memory(files: PredictionFiles, options: EstimationOptions) -> _AssessedRows:
     """Return the assessment, and the predictions on source and target."""
     source_file = ScoreFile.open(files.source)
     source = source_file.predictions(files.columns, labelled=True)
@@ -279,6 +296,7 @@ def _assess_in_memory(
     else:
         target_labels = read_target_labels(files.target_labels, target.n)
     segments = None if options.segment_by is None else target_file.column(options.segment_by)
+    source_segments = source_file.optional_column(options.segment_by)
     with progress_bar() as progress:
         assessment = oodometer.estimate(
             source,
@@ -291,17 +309,17 @@ def _assess_in_memory(
             temperature=options.parse_temperature(),
             calibration=options.calibration,  # type: ignore[arg-type]
             segment_by=segments,
-            source_segment_by=source_file.optional_column(options.segment_by),
+            source_segment_by=source_segments,
             seed=options.seed,
             replicates=options.replicates,
             progress=progress,
         )
-    return assessment, source, target
+    return _AssessedRows(assessment, source, target, segments, source_segments)
 
 
 def _assess_in_batches(
     files: PredictionFiles, options: EstimationOptions, read_options: FileReadOptions
-) -> tuple[Assessment, Predictions, Predictions]:
+) -> _AssessedRows:
     """Return the assessment, the source predictions, and a sample of the target predictions."""
     from oodometer.assessment.streaming import EstimateOptions, assess_streamed
 
@@ -339,7 +357,13 @@ def _assess_in_batches(
         )
     if result.n_labels == result.assessment.n_target:
         print_note(f"Every row of {files.target.name} has a label; the labels are ignored.")
-    return result.assessment, result.source, result.sample
+    return _AssessedRows(
+        result.assessment,
+        result.source,
+        result.sample,
+        result.sample_segments,
+        result.source_segments,
+    )
 
 
 def _load_other_models(
