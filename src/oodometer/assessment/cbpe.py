@@ -9,8 +9,8 @@ probability of the class and use p as fractional labels.
 
 A calibration that is right on average can be wrong where it matters for a metric, such as on the few
 rows that are predicted as a rare class. Therefore the source rows of each class are divided into
-cells by decision and probability, and p is moved in the cells in which the mean residual (label − p)
-of the source differs from 0 by more than noise. Intervals combine two errors by the delta method:
+cells by decision and probability, and p is moved by the mean residual (label − p) of each cell,
+shrunk to 0 by empirical Bayes if it is not larger than its standard error. Intervals combine two errors by the delta method:
 the randomness of the target's labels, and the sampling error of the mean residuals of the cells.
 """
 
@@ -25,7 +25,6 @@ import numpy as np
 
 from oodometer.assessment.bootstrap import LearnedSource
 from oodometer.core.array_types import Bools, Floats, Ints
-from oodometer.core.class_calibration import MAX_FIT_ROWS
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions
@@ -42,8 +41,6 @@ MAX_CELLS = 10
 MIN_CELL_VARIANCE = 10.0
 # With fewer selected source rows, residuals are computed from all source rows.
 MIN_RESIDUAL_ROWS = 100
-# Mean residuals of less than this many standard errors count as noise.
-NOISE_DEVIATIONS = 2.0
 # Variance of the number of rows of a class in a cell is at least that of one row with p = ½.
 MIN_COUNT_VARIANCE = 0.25
 MAX_BISECTION_STEPS = 60
@@ -102,7 +99,6 @@ def expected_metrics(
     source_rows : array of int, optional
         Numbers of the source rows whose values are compared, such as those of a segment; by default
         all. Residuals are computed from these rows too if there are at least 100, else from all.
-        The numbers count the rows that the calibration was fitted to.
 
     Returns
     -------
@@ -157,10 +153,9 @@ class _Columns:
 
     @classmethod
     def from_source(cls, source: LearnedSource) -> _Columns:
-        """Return the labelled source rows that the calibration was fitted to."""
-        rows, calibrated = source.predictions, source.calibration.source
-        if calibrated.n != rows.n:
-            rows = rows.rows(slice(None, None, -(-rows.n // MAX_FIT_ROWS)))
+        """Return the labelled source rows, calibrated by the same map as the target."""
+        rows = source.predictions
+        calibrated = source.calibrated(rows)
         return cls(rows.at_temperature(1.0).probs, calibrated.probs, rows.classes, rows.labels)
 
     def rows(self, index: Ints) -> _Columns:
@@ -372,7 +367,8 @@ class _Cells:
         observed = np.bincount(index, residual**2, n_cells)
         variance = np.maximum(expected, observed) + MIN_COUNT_VARIANCE
         sums = np.bincount(index, residual, n_cells)
-        weights = np.maximum(1 - NOISE_DEVIATIONS**2 * variance / np.maximum(sums**2, 1e-300), 0.0)
+        # Empirical Bayes: the variance of residuals beyond sampling error is sums² − variance.
+        weights = np.maximum(1 - variance / np.maximum(sums**2, 1e-300), 0.0)
         shifts = np.zeros(n_cells)
         for cell in np.flatnonzero(weights):
             p = source.p[index == cell]
@@ -396,17 +392,19 @@ class _Cells:
 
 
 def _cell_edges(source: _ClassRows, selected: Bools) -> Floats:
-    """Return scores that divide the selected rows into cells of equal Σp(1 − p)."""
+    """Return scores that divide the selected rows into cells of about equal Σp(1 − p).
+
+    Rows with equal scores are in one cell, alone if they have the Σp(1 − p) of two cells.
+    """
     scores, p = source.score[selected], source.p[selected]
-    variance = p * (1 - p)
+    distinct, inverse = np.unique(scores, return_inverse=True)
+    variance = np.bincount(inverse, p * (1 - p), len(distinct))
     n_cells = int(min(MAX_CELLS, variance.sum() / MIN_CELL_VARIANCE))
     if n_cells < 2:
         return np.empty(0)
-    order = np.argsort(scores, kind="stable")
-    cumulated = np.cumsum(variance[order])
-    places = np.searchsorted(cumulated, cumulated[-1] * np.arange(1, n_cells) / n_cells)
-    edges = np.unique(scores[order][np.minimum(places, len(scores) - 1)])
-    return np.asarray(edges[edges > scores.min()])
+    middle = np.cumsum(variance) - variance / 2
+    cell = np.floor(middle * (n_cells / variance.sum()))
+    return np.asarray(distinct[1:][cell[1:] > cell[:-1]])
 
 
 def _cell_index(edges: tuple[Floats, Floats], rows: _ClassRows) -> Ints:

@@ -264,9 +264,7 @@ def _segment_metrics(
     """Yield the metrics of each segment, in the order of the segment values."""
     source_rows: dict[str, Ints] = {}
     if source_segment_by is not None:
-        # The calibration may be fitted to every j-th row.
-        step = -(-len(source_segment_by) // learned.calibration.source.n)
-        source_rows = dict(group_rows(source_segment_by[::step]))
+        source_rows = dict(group_rows(source_segment_by))
     for value, index in group_rows(segment_by):
         known = source_rows.get(value, np.empty(0, dtype=np.int64))
         segment = rows.rows(index)
