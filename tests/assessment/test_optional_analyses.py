@@ -50,7 +50,9 @@ def test_metric_table_has_one_row_per_class() -> None:
     result = run_additional(AdditionalRequests(metrics=METRIC_NAMES), source, target)
     headings, rows = result.metric_table
     names = ("precision", "recall", "f1", "auroc", "average precision")
-    assert headings == ("class", *(heading for name in names for heading in (name, "on source")))
+    assert headings[0] == "class"
+    assert headings[1::2] == names
+    assert headings[2::2] == tuple(f"{name} (source)" for name in names)
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "macro"]
     (recall,) = (
         metric for metric in result.metrics if (metric.metric, metric.scope) == ("recall", "2")
@@ -88,7 +90,7 @@ def test_metrics_are_computed_for_each_segment() -> None:
     truth = float(source.correct[::2].mean())
     assert result.segment_metrics[0].metrics[0].source_value == pytest.approx(truth)
     headings, rows = result.segment_table
-    assert headings == ("segment", "rows", "accuracy", "on source", "f1", "on source")
+    assert headings == ("segment", "rows", "accuracy", "accuracy (source)", "f1", "f1 (source)")
     assert [row[:2] for row in rows] == [("north", "200"), ("south", "200"), ("west", "200")]
     assert result.segment_scope == "mean over classes"
     assert result.to_dict()["segment_metrics"][2]["metrics"][0]["source_value"] is None

@@ -142,10 +142,10 @@ def test_metrics_are_shown_for_each_segment(folder: Path) -> None:
         assert all(0 <= m["source_value"] <= 1 for m in segment["metrics"])
     shown = run(folder, "estimate", "sites.parquet", *words, "--html", "page.html").stdout
     assert "Expected metrics by segment (mean over classes)" in shown
-    assert "on source" in shown
+    assert "auroc (source)" in shown
     page = (folder / "page.html").read_text()
     assert "Expected metrics by segment" in page
-    assert "On source" in page
+    assert "Auroc (source)" in page
 
 
 def test_segment_by_a_timestamp_gives_one_estimate_per_day(folder: Path) -> None:

@@ -283,7 +283,7 @@ def _segment_metrics(
 def _metric_headings(metrics: Sequence[cbpe.ExpectedMetric]) -> tuple[str, ...]:
     """Return two headings per metric: its name, and that of its value on the source."""
     names = dict.fromkeys(metric.metric.replace("_", " ") for metric in metrics)
-    return tuple(heading for name in names for heading in (name, "on source"))
+    return tuple(heading for name in names for heading in (name, f"{name} (source)"))
 
 
 def _metric_cells(metrics: Sequence[cbpe.ExpectedMetric]) -> tuple[str, ...]:
