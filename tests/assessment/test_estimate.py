@@ -208,8 +208,7 @@ class Plain:
 
 def test_third_party_estimator_gets_a_row_bootstrap() -> None:
     source, target = toy_pair()
-    methods = [Plain(), "doc"]
-    result = oodometer.estimate(source, target, methods=methods, temperature=None)
+    result = oodometer.estimate(source, target, methods=[Plain(), "doc"], temperature=None)
     theirs = result["plain"]
     assert theirs.value == pytest.approx(target.confidence.mean())
     assert theirs.low is not None

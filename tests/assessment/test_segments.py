@@ -69,8 +69,8 @@ def test_segments_learn_from_the_source_rows_of_the_same_segment() -> None:
 def test_mean_of_segments_is_the_headline() -> None:
     source, target = toy_pair()
     by = np.arange(target.n) % 7
-    for options in ({}, {"target_labels": (np.arange(120), np.asarray(target.labels)[:120])}):
-        result = oodometer.estimate(source, target, segment_by=by, **options)
+    for labels in (None, (np.arange(120), np.asarray(target.labels)[:120])):
+        result = oodometer.estimate(source, target, segment_by=by, target_labels=labels)
         total = sum(s.n * s.estimate.value for s in result.segments if s.estimate) / target.n
         assert total == pytest.approx(result.headline.estimate.value, abs=1e-9)
 

@@ -125,6 +125,29 @@ def test_segment_by_gives_one_estimate_per_segment(folder: Path) -> None:
     assert result["segments"][0]["low"] < result["segments"][0]["value"]
 
 
+def test_metrics_are_shown_for_each_segment(folder: Path) -> None:
+    source, _ = toy_pair()
+    sites = {"site": np.array(["north", "south"])[np.arange(source.n) % 2]}
+    pq.write_table(pa.table(columns(source, True) | sites), folder / "sites.parquet")
+    words = ("target.parquet", "--segment-by", "site", "--metric", "f1,auroc", "--method", "ac")
+    result = estimated(folder, "sites.parquet", *words)["additional"]["segment_metrics"]
+    assert [(s["value"], s["n"], s["n_source"]) for s in result] == [
+        ("north", 150, 200), ("south", 150, 200),
+    ]  # fmt: skip
+    for segment in result:
+        assert [(m["metric"], m["scope"]) for m in segment["metrics"]] == [
+            ("f1", "macro"), ("auroc", "macro"),
+        ]  # fmt: skip
+        assert all(m["low"] <= m["value"] <= m["high"] for m in segment["metrics"])
+        assert all(0 <= m["source_value"] <= 1 for m in segment["metrics"])
+    shown = run(folder, "estimate", "sites.parquet", *words, "--html", "page.html").stdout
+    assert "Expected metrics by segment (mean over classes)" in shown
+    assert "auroc (source)" in shown
+    page = (folder / "page.html").read_text()
+    assert "Expected metrics by segment" in page
+    assert "Auroc (source)" in page
+
+
 def test_segment_by_a_timestamp_gives_one_estimate_per_day(folder: Path) -> None:
     _, target = toy_pair()
     moments = np.datetime64("2026-03-01T08:00:00") + np.arange(target.n) * np.timedelta64(15, "m")

@@ -25,7 +25,7 @@ def test_confidence_of_decisions_follows_the_temperature_and_the_row_selection()
     scaled = np.exp(logits / 2)
     expected = (scaled / scaled.sum(axis=1, keepdims=True))[np.arange(3), [1, 0, 1]]
     np.testing.assert_allclose(rows.confidence, expected)
-    np.testing.assert_allclose(rows.rows([2, 0]).confidence, expected[[2, 0]])
+    np.testing.assert_allclose(rows.rows(np.array([2, 0])).confidence, expected[[2, 0]])
 
 
 def test_decisions_are_reordered_with_the_classes() -> None:

@@ -35,11 +35,11 @@ def select_headline(
     if len(estimates) == 1:
         return next(iter(estimates)), "the only method with a result"
     if all(statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS):
-        for method in SIMILAR_DOMAINS_METHODS:
-            is_calibrated = calibrated and statuses.get("calibration_gap") == "ok"
-            if method in estimates and (method != "ac" or is_calibrated):
+        is_calibrated = calibrated and statuses.get("calibration_gap") == "ok"
+        for similar in SIMILAR_DOMAINS_METHODS:
+            if similar in estimates and (similar != "ac" or is_calibrated):
                 diagnostics = " and ".join(SIMILARITY_DIAGNOSTICS)
-                return method, f"source and target look alike: {diagnostics} are ok"
+                return similar, f"source and target look alike: {diagnostics} are ok"
     excluded = excluded_methods(estimates, source, calibrated=calibrated)
     order = [name for name in METHOD_ORDER if name not in excluded]
     method = next((name for name in order if name in estimates), None)

@@ -189,13 +189,16 @@ def estimate_files(
 class StreamedAssessment:
     """Assessment with the source and target predictions that the HTML report needs.
 
-    `n_labels` is the number of labelled target rows.
+    `n_labels` is the number of labelled target rows. `sample_segments` and `source_segments` have
+    the segment value of each row of the sample and of the source; None without segments.
     """
 
     assessment: Assessment
     source: Predictions
     sample: Predictions
     n_labels: int
+    sample_segments: Array | None = None
+    source_segments: Array | None = None
 
 
 @limit_to_one_thread()
@@ -262,6 +265,8 @@ def assess_streamed(
         source.rows.predictions,
         sample,
         n_labels,
+        sample_segments=summary.sample.columns.get("by"),
+        source_segments=source.rows.segments,
     )
 
 

@@ -40,7 +40,7 @@ from oodometer.cli._options import (
     with_option_groups,
 )
 from oodometer.cli._runtime import console, print_error, print_json, print_note, progress_bar
-from oodometer.core.array_types import Floats
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
@@ -61,8 +61,8 @@ class EstimationOptions:
     segment_by: Annotated[
         str | None,
         typer.Option(
-            help="Column of the target; the accuracy is also estimated for each of its values "
-            "(for each day if the values are times)."
+            help="Column of the target; the accuracy, and each --metric, is also estimated for "
+            "each of its values (for each day if the values are times)."
         ),
     ] = None
     temperature: Annotated[
@@ -204,9 +204,8 @@ def estimate(
         history=tuple(history or ()),
         target_labels=target_labels,
     )
-    requests = AdditionalRequests(
-        metrics=resolve_expected_metrics(split_names(metric)), bound=bound, margin=margin
-    )
+    metrics = resolve_expected_metrics(split_names(metric)) if metric else ()
+    requests = AdditionalRequests(metrics=metrics, bound=bound, margin=margin)
     results = assess_files(files, options, read_options, requests)
     show = _print_results_as_json if as_json else _show_results
     show(results, requests)
@@ -308,6 +307,15 @@ class FileAssessment:
     target: Predictions
 
 
+@dataclass(frozen=True, eq=False)
+class _AssessedTarget:
+    """Assessment of a target with its predictions, or a sample of them, and their segments."""
+
+    assessment: Assessment
+    target: Predictions
+    segments: Array | None
+
+
 def assess_files(
     files: PredictionFiles,
     options: EstimationOptions,
@@ -321,8 +329,13 @@ def assess_files(
     results = []
     for path in files.targets:
         with _named_errors(path if len(files.targets) > 1 else None):
-            assessment, target = assessor.assess(path)
-            results.append(_add_requested(path, assessment, assessor.source, target, requests))
+            assessed = assessor.assess(path)
+            additional = assessor.additional(assessed, requests)
+            results.append(
+                FileAssessment(
+                    path, assessed.assessment, additional, assessor.source, assessed.target
+                )
+            )
     return results
 
 
@@ -335,23 +348,6 @@ def _named_errors(path: Path | None) -> Iterator[None]:
         if path is None or path.name in str(error):
             raise
         raise type(error)(f"{path.name}: {error}") from error
-
-
-def _add_requested(
-    path: Path,
-    assessment: Assessment,
-    source: Predictions,
-    target: Predictions,
-    requests: AdditionalRequests,
-) -> FileAssessment:
-    """Return the assessment with the results of the requested optional analyses."""
-    additional = run_additional(
-        requests, source, target, temperature=assessment.temperature, seed=assessment.seed
-    )
-    if requests != AdditionalRequests() and target.n < assessment.n_target:
-        note = f"These results are computed from a random sample of {target.n:,} target rows."
-        additional = replace(additional, reasons=(*additional.reasons, note))
-    return FileAssessment(path, assessment, additional, source, target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,13 +410,35 @@ class _FileAssessor:
         elif len(self.files.targets) > 1 and not target.is_file():
             raise not_a_file(target, expected="a table or an .npz file")
 
-    def assess(self, target: Path) -> tuple[Assessment, Predictions]:
+    def additional(
+        self, assessed: _AssessedTarget, requests: AdditionalRequests
+    ) -> AdditionalResults:
+        """Return the results of the requested optional analyses."""
+        if requests == AdditionalRequests():
+            return AdditionalResults()
+        assessment, target = assessed.assessment, assessed.target
+        results = run_additional(
+            requests,
+            self.source,
+            target,
+            temperature=assessment.temperature,
+            calibration=self.options.calibration,  # type: ignore[arg-type]
+            segment_by=assessed.segments,
+            source_segment_by=self.reference.rows.segments,
+            seed=assessment.seed,
+        )
+        if target.n < assessment.n_target:
+            note = f"These results are computed from a random sample of {target.n:,} target rows."
+            results = replace(results, reasons=(*results.reasons, note))
+        return results
+
+    def assess(self, target: Path) -> _AssessedTarget:
         """Return the assessment, and the predictions on the target or a sample of them."""
         if self.is_streamed(target):
             return self._assess_in_batches(target)
         return self._assess_in_memory(target)
 
-    def _assess_in_memory(self, path: Path) -> tuple[Assessment, Predictions]:
+    def _assess_in_memory(self, path: Path) -> _AssessedTarget:
         columns, reference = self.files.columns, self.reference.reference
         file = ScoreFile.open(path)
         target = file.predictions(columns, labelled=False)
@@ -441,9 +459,9 @@ class _FileAssessor:
                 other_models=other_models,
                 progress=progress,
             )
-        return assessment, target
+        return _AssessedTarget(assessment, target, segments)
 
-    def _assess_in_batches(self, path: Path) -> tuple[Assessment, Predictions]:
+    def _assess_in_batches(self, path: Path) -> _AssessedTarget:
         from oodometer.assessment.streaming import assess_streamed
 
         source, history = self.reference, self.history
@@ -459,7 +477,7 @@ class _FileAssessor:
             )
         if result.n_labels == result.assessment.n_target:
             print_note(f"Every row of {path.name} has a label; the labels are ignored.")
-        return result.assessment, result.sample
+        return _AssessedTarget(result.assessment, result.sample, result.sample_segments)
 
 
 def _check_batch_inputs(files: PredictionFiles) -> None:

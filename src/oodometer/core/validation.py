@@ -68,7 +68,7 @@ def sum_tolerance(probs: Array) -> float:
     step = rounding.rounding_step(probs)
     if step is None:
         return SUM_TOLERANCE
-    return max(SUM_TOLERANCE, probs.shape[1] / 2 * step + RANGE_TOLERANCE)
+    return max(SUM_TOLERANCE, float(probs.shape[1] / 2 * step) + RANGE_TOLERANCE)
 
 
 def validate_probs(

@@ -325,7 +325,11 @@ def show_additional(console: Console, results: AdditionalResults) -> None:
     if results.metrics:
         console.print()
         title = f"Expected metrics, assuming that {results.metrics_assume}"
-        console.print(table(title, *results.metric_table))
+        console.print(table(title, *drop_empty_columns(*results.metric_table)))
+    if results.segment_metrics:
+        console.print()
+        title = f"Expected metrics by segment ({results.segment_scope})"
+        console.print(table(title, *drop_empty_columns(*results.segment_table)))
     for sentence in results.sentences:
         console.print()
         console.print(text_line(sentence))
