@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from oodometer import Reference
 from oodometer.assessment import streaming
 from tests.support.command_line import assert_one_line_error, run, run_json
 
@@ -66,7 +67,7 @@ def test_folder_and_file_can_be_mixed_and_a_folder_is_one_target(folder: Path) -
 def test_source_is_read_once(folder: Path, words: tuple[str, ...]) -> None:
     with (
         mock.patch.object(streaming, "load_source", wraps=streaming.load_source) as load,
-        mock.patch.object(streaming, "Reference", wraps=streaming.Reference) as learn,
+        mock.patch.object(streaming, "Reference", wraps=Reference) as learn,
     ):
         run_json(folder, "estimate", "source.parquet", *MONTHS, *FEW, *words)
     assert (load.call_count, learn.call_count) == (1, 1)
