@@ -140,11 +140,16 @@ class EstimatorRun:
         """
         assert isinstance(self.estimator, StreamingEstimator)
         estimate = self.estimator.finish(self.learned_state, total)
-        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
-        replicates = self.estimator.resample(self.learned_state, total, rng, self.replicates)
+        replicates = self.resample(total)
         rows = target.rows(slice(None, None, -(-target.n // MAX_VARIANCE_ROWS)))
         values = self.estimator.row_values(self.learned_state, total, self.rows(rows))
         return self._with_interval(estimate, float(np.var(replicates)), values, rows, n_target)
+
+    def resample(self, total: Any) -> Floats:
+        """Return bootstrap replicates of a streaming estimator."""
+        assert isinstance(self.estimator, StreamingEstimator)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
+        return self.estimator.resample(self.learned_state, total, rng, self.replicates)
 
     def _with_interval(
         self,
