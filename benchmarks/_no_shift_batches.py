@@ -76,9 +76,10 @@ def measure_segments(name: str, data: Path, seed: int) -> list[dict[str, Any]]:
             seed=seed,
         )
         counts = np.array([segment.n for segment in result.segments])
-        values = np.array([segment.estimate.value for segment in result.segments])
+        values = np.array([s.estimate.value for s in result.segments if s.estimate is not None])
         total = float(counts @ values / counts.sum())
         for segment in result.segments:
+            assert segment.estimate is not None
             is_inside = target.columns[column].astype(str) == segment.value
             results.append(
                 {

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class Batches:
             if variant.decimals is not None:
                 probs = probs.round(variant.decimals)
             results += [probs, (probs >= variant.threshold).astype(np.int64)]
-        return tuple(results)  # type: ignore[return-value]
+        return tuple(results)
 
 
 def acs_batches(data: Path) -> Batches:
@@ -164,31 +165,34 @@ def measure_batch(batches: Batches, variant: Variant, number: int) -> dict[str, 
         "method": result.headline.estimate.method,
         "truth": _true_metrics(probs[rows], decisions[rows], labels),
         "estimates": estimates,
+        "by_method": {estimate.method: estimate.value for estimate in result.estimates},
         "label_noise": noise,
         "cpu": seconds,
     }
 
 
-def measure_table(name: str, data: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the results of both programs on every variant of a table; finished ones are cached."""
+def measure_table(
+    name: str, data: Path, folder: Path, *, only_finished: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Return the results of both programs on every variant of a table; finished ones are cached.
+
+    If `only_finished` is true, nothing is computed, and variants that are not finished are left
+    out.
+    """
     batches = TABLES[name](data)
     results: dict[str, dict[str, Any]] = {}
     for variant in VARIANTS:
         stem = f"{name}-{variant.name}".replace(" ", "_")
+        path = folder / f"{stem}-nannyml.json"
+        paths = [folder / f"{stem}-{number}.json" for number in range(len(batches.ends))]
+        if only_finished and not all(each.exists() for each in (path, *paths)):
+            continue
         theirs = None
-        if PEER_PYTHON.exists():
-            theirs = cached_json(
-                folder / f"{stem}-nannyml.json",
-                lambda variant=variant: run_nannyml(batches, variant),  # type: ignore[misc]
-            )
+        if path.exists() or PEER_PYTHON.exists():
+            theirs = cached_json(path, partial(run_nannyml, batches, variant))
         ours = [
-            cached_json(
-                folder / f"{stem}-{number}.json",
-                lambda variant=variant, number=number: measure_batch(  # type: ignore[misc]
-                    batches, variant, number
-                ),
-            )
-            for number in range(len(batches.ends))
+            cached_json(each, partial(measure_batch, batches, variant, number))
+            for number, each in enumerate(paths)
         ]
         results[variant.name] = {"ours": ours, "theirs": theirs}
     return results

@@ -115,9 +115,7 @@ class RecordingRun(EstimatorRun):
         return replicates
 
 
-def draw_rows(
-    rng: np.random.Generator, n: int, k: int, raised_logit: float
-) -> tuple[Floats, Ints]:
+def draw_rows(rng: np.random.Generator, n: int, k: int, raised_logit: float) -> tuple[Floats, Ints]:
     """Return logits, and labels drawn from the probabilities of these logits."""
     logits = rng.normal(size=(n, k)) * LOGIT_DEVIATION
     logits[np.arange(n), rng.integers(0, k, n)] += raised_logit

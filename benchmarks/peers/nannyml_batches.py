@@ -45,7 +45,7 @@ def estimate_batches(arrays: Arrays) -> dict[str, list[float]]:
     parts = (
         [target]
         if have_equal_sizes
-        else [target.iloc[end - size : end] for end, size in zip(ends, sizes)]
+        else [target.iloc[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     )
     values: dict[str, list[float]] = {name: [] for name in METRICS}
     for part in parts:

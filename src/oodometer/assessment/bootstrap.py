@@ -172,6 +172,20 @@ class EstimatorRun:
         excess = max(float(difference.mean()) ** 2 - sampling, 0.0)
         return min(_temperature_variance(self.source, rows), sampling) + excess
 
+    def _reason_for_no_interval(self, bias: float, center: float, n_target: int) -> str | None:
+        """Return why there are too few rows for an interval; None if there are enough.
+
+        The estimator's `min_rows_per_class` and `max_bias_ratio` define what is enough.
+        """
+        source = self.learned_source.predictions
+        n = min(source.n, n_target)
+        n_needed = source.k * getattr(self.estimator, "min_rows_per_class", 0)
+        if n < n_needed:
+            return f"{n_needed:,} rows of source and target are needed for {source.k} classes"
+        ratio = abs(bias) / math.sqrt(center * (1 - center) * (1 / source.n + 1 / n_target))
+        max_ratio = getattr(self.estimator, "max_bias_ratio", math.inf)
+        return _describe_bias(bias, n, n * (ratio / max_ratio) ** 2) if ratio > max_ratio else None
+
     def _with_interval(
         self,
         estimate: Estimate,
@@ -185,9 +199,8 @@ class EstimatorRun:
 
         The bootstrap variance is that of the estimate when source and target rows are resampled.
         The accuracy on the target rows varies too, and the estimate follows it as far as the
-        contributions of the rows, `row_values`, predict where the model is correct. There is no
-        interval if the bias is larger than the estimator's `max_bias_ratio` allows, relative to the
-        standard error of the difference of two accuracies.
+        contributions of the rows, `row_values`, predict where the model is correct. `bias` is the
+        expected error of the estimate without shift.
         """
         learned = self.learned_source
         source = learned.predictions
@@ -214,12 +227,10 @@ class EstimatorRun:
         )
         low, high = min(low, estimate.value), max(high, estimate.value)
         notes = estimate.notes
-        bias_ratio = abs(bias) / math.sqrt(center * (1 - center) * (1 / source.n + 1 / n_target))
-        max_bias_ratio = getattr(self.estimator, "max_bias_ratio", math.inf)
-        if bias_ratio > max_bias_ratio:
+        reason = self._reason_for_no_interval(bias, center, n_target)
+        if reason is not None:
             low = high = None
-            n = min(source.n, n_target)
-            notes = (*notes, _bias_note(bias, n, n * (bias_ratio / max_bias_ratio) ** 2))
+            notes = (*notes, f"no interval: {reason}")
         return replace(
             estimate,
             notes=notes,
@@ -244,17 +255,16 @@ def stabilize_variance(variance: float, center: float, source: Predictions, n_ta
     return (n_rarer * variance + PRIOR_ERRORS * largest) / (n_rarer + PRIOR_ERRORS)
 
 
-def _bias_note(bias: float, n: int, n_needed: float) -> str:
-    """Return the note that there is no interval, and how many rows are needed for one.
+def _describe_bias(bias: float, n: int, n_needed: float) -> str:
+    """Return how large the bias is, and about how many rows are needed for an interval.
 
-    The number is approximate: the bias is about proportional to 1 / n, and the standard error to
-    1 / sqrt(n).
+    The bias is about proportional to 1 / n, and the standard error to 1 / sqrt(n).
     """
     digits = 10 ** max(math.floor(math.log10(n_needed)) - 1, 0)
     return (
-        f"no interval: without shift and with {n:,} rows, the estimate is too "
-        f"{'low' if bias < 0 else 'high'} by about {100 * abs(bias):.1f} points; about "
-        f"{math.ceil(n_needed / digits) * digits:,} rows of source and target are needed"
+        f"without shift and with {n:,} rows, the estimate is too {'low' if bias < 0 else 'high'} by "
+        f"about {100 * abs(bias):.1f} points; about {math.ceil(n_needed / digits) * digits:,} rows "
+        "of source and target are needed"
     )
 
 

@@ -67,15 +67,18 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
     correct, and the uncertainty of the calibration on the source widens the confidence interval. If
     `reads_probabilities` is true, the estimator receives probabilities that were calibrated beyond
     temperature scaling, if that was necessary. If `supports_decisions` is false, the estimator
-    applies only to the most probable class, not to decisions made in another way. There is no
-    confidence interval if the value of `bias` is larger than `max_bias_ratio` standard errors of the
-    difference of the accuracies of source and target.
+    applies only to the most probable class, not to decisions made in another way.
+
+    There is no confidence interval if source or target has fewer than `min_rows_per_class` rows per
+    class on average, or if the value of `bias` is larger than `max_bias_ratio` standard errors of
+    the difference of the accuracies of source and target.
     """
 
     is_mergeable: ClassVar[bool] = True
     reads_probabilities: ClassVar[bool] = False
     supports_decisions: ClassVar[bool] = True
     max_bias_ratio: ClassVar[float] = math.inf
+    min_rows_per_class: ClassVar[int] = 0
 
     @property
     def assumes_calibrated(self) -> bool:

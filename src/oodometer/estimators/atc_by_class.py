@@ -57,6 +57,9 @@ class ClassThresholds:
 class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
     """Share of target rows whose confidence reaches the threshold of their predicted class.
 
+    With fewer than 100 rows per class on average, there is no confidence interval, because the
+    thresholds of classes with few rows have a larger error than the bootstrap shows.
+
     Parameters
     ----------
     fewest : int
@@ -85,6 +88,7 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
     )
     needs: ClassVar[tuple[str, ...]] = ("confidence", "classes", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"
+    min_rows_per_class: ClassVar[int] = 100
 
     def __post_init__(self) -> None:
         if self.fewest < 1:
