@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +26,8 @@ MAX_ROW_BOOTSTRAP_REPLICATES = 50
 # Maximum number of target rows from which variances are computed; of more rows, every j-th is used.
 # It is the maximum of the estimators that fit a domain classifier, too.
 MAX_VARIANCE_ROWS = 10_000
+# Logarithms of smaller probabilities are set to this value in the variance of logits.
+MIN_LOG_PROBABILITY = -40.0
 # Weight, in source errors, of the largest possible variance.
 PRIOR_ERRORS = 2.0
 
@@ -132,7 +135,7 @@ class EstimatorRun:
             self.estimator.estimate(_resample_rows(source, rng), _resample_rows(rows, rng)).value
             for _ in range(min(self.replicates, MAX_ROW_BOOTSTRAP_REPLICATES))
         ]
-        return self._with_interval(estimate, float(np.var(replicates)), None, target, target.n)
+        return self._with_interval(estimate, float(np.var(replicates)), 0.0, None, target, target.n)
 
     def from_total(self, total: Any, target: Predictions, n_target: int) -> Estimate:
         """Return the estimate of a streaming estimator from its sums over `n_target` rows.
@@ -141,16 +144,54 @@ class EstimatorRun:
         """
         assert isinstance(self.estimator, StreamingEstimator)
         estimate = self.estimator.finish(self.learned_state, total)
-        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
-        replicates = self.estimator.resample(self.learned_state, total, rng, self.replicates)
+        replicates = self.resample(total)
         rows = target.rows(slice(None, None, -(-target.n // MAX_VARIANCE_ROWS)))
         values = self.estimator.row_values(self.learned_state, total, self.rows(rows))
-        return self._with_interval(estimate, float(np.var(replicates)), values, rows, n_target)
+        bias = self.estimator.bias(self.learned_state, total, replicates)
+        variance = float(np.var(replicates))
+        return self._with_interval(estimate, variance, bias, values, rows, n_target)
+
+    def resample(self, total: Any) -> Floats:
+        """Return bootstrap replicates of a streaming estimator."""
+        assert isinstance(self.estimator, StreamingEstimator)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
+        return self.estimator.resample(self.learned_state, total, rng, self.replicates)
+
+    def _calibration_variance(self, rows: Predictions) -> float:
+        """Return the variance of the difference of accuracy and mean confidence of target rows.
+
+        A bootstrap of the scores alone does not include this error, because labels are needed to
+        know whether the scores are calibrated. If only a temperature was fitted, it is the error of
+        the temperature, plus the square of the gap between confidence and accuracy on the source
+        as far as it exceeds the sampling error. Otherwise it is the sampling error of this gap.
+        """
+        learned = self.learned_source
+        difference = self.source.correct - self.source.confidence
+        sampling = float(difference.var()) / self.source.n
+        if learned.temperature is None or not learned.calibration.is_identity:
+            return sampling
+        excess = max(float(difference.mean()) ** 2 - sampling, 0.0)
+        return min(_temperature_variance(self.source, rows), sampling) + excess
+
+    def _reason_for_no_interval(self, bias: float, center: float, n_target: int) -> str | None:
+        """Return why there are too few rows for an interval; None if there are enough.
+
+        The estimator's `min_rows_per_class` and `max_bias_ratio` define what is enough.
+        """
+        source = self.learned_source.predictions
+        n = min(source.n, n_target)
+        n_needed = source.k * getattr(self.estimator, "min_rows_per_class", 0)
+        if n < n_needed:
+            return f"{n_needed:,} rows of source and target are needed for {source.k} classes"
+        ratio = abs(bias) / math.sqrt(center * (1 - center) * (1 / source.n + 1 / n_target))
+        max_ratio = getattr(self.estimator, "max_bias_ratio", math.inf)
+        return _describe_bias(bias, n, n * (ratio / max_ratio) ** 2) if ratio > max_ratio else None
 
     def _with_interval(
         self,
         estimate: Estimate,
         bootstrap_variance: float,
+        bias: float,
         row_values: Floats | None,
         rows: Predictions,
         n_target: int,
@@ -159,7 +200,8 @@ class EstimatorRun:
 
         The bootstrap variance is that of the estimate when source and target rows are resampled.
         The accuracy on the target rows varies too, and the estimate follows it as far as the
-        contributions of the rows, `row_values`, predict where the model is correct.
+        contributions of the rows, `row_values`, predict where the model is correct. `bias` is the
+        expected error of the estimate without shift.
         """
         learned = self.learned_source
         source = learned.predictions
@@ -172,16 +214,27 @@ class EstimatorRun:
         label_noise = float((expected * (1 - expected)).mean()) / n_target
         variance = bootstrap_variance + (center * (1 - center) - 2 * covariance) / n_target
         if getattr(self.estimator, "assumes_calibrated", False):
-            variance += _calibration_variance(self.source)
+            variance += self._calibration_variance(rows)
         variance = max(variance, label_noise)
         variance = stabilize_variance(variance, center, source, n_target)
+        low: float | None
+        high: float | None
         low, high = accuracy_interval(
-            estimate.value, variance, center=center, n_source=source.n, n_target=n_target
+            min(max(estimate.value - bias, 0.0), 1.0),
+            variance,
+            center=center,
+            n_source=source.n,
+            n_target=n_target,
         )
+        low, high = min(low, estimate.value), max(high, estimate.value)
         notes = estimate.notes
         if headline.has_constant_correctness(source):
             missing = "errors" if source.correct[0] else "correct rows"
             notes += (f"the source has no {missing}; the interval allows for some",)
+        reason = self._reason_for_no_interval(bias, center, n_target)
+        if reason is not None:
+            low = high = None
+            notes = (*notes, f"no interval: {reason}")
         return replace(
             estimate,
             notes=notes,
@@ -206,14 +259,44 @@ def stabilize_variance(variance: float, center: float, source: Predictions, n_ta
     return (n_rarer * variance + PRIOR_ERRORS * largest) / (n_rarer + PRIOR_ERRORS)
 
 
-def _calibration_variance(source: Predictions) -> float:
-    """Return the variance of the difference of accuracy and mean confidence on the source.
+def _describe_bias(bias: float, n: int, n_needed: float) -> str:
+    """Return how large the bias is, and about how many rows are needed for an interval.
 
-    A bootstrap of the scores alone does not include this error, because labels are needed to know
-    whether the scores are calibrated.
+    The bias is about proportional to 1 / n, and the standard error to 1 / sqrt(n).
     """
-    difference = source.correct - source.confidence
-    return float(difference.var()) / source.n
+    digits = 10 ** max(math.floor(math.log10(n_needed)) - 1, 0)
+    return (
+        f"without shift and with {n:,} rows, the estimate is too {'low' if bias < 0 else 'high'} by "
+        f"about {100 * abs(bias):.1f} points; about {math.ceil(n_needed / digits) * digits:,} rows "
+        "of source and target are needed"
+    )
+
+
+def _temperature_variance(source: Predictions, rows: Predictions) -> float:
+    """Return the variance of the mean confidence of `rows` due to the temperature's error.
+
+    The temperature maximizes the likelihood of the source rows. The variance is that of the delta
+    method, with the Fisher information of 1 / temperature.
+    """
+    sample = source.rows(slice(None, None, -(-source.n // MAX_VARIANCE_ROWS)))
+    _, squares = _logit_moments(sample)
+    slope, _ = _logit_moments(rows)
+    information = source.n * float(squares.mean())
+    return float(slope.mean()) ** 2 / information if information > 0 else 0.0
+
+
+def _logit_moments(rows: Predictions) -> tuple[Floats, Floats]:
+    """Return the derivative of each confidence by 1 / temperature, and the variance of the logits.
+
+    The variance of the logits of a row is that over classes, weighted by their probabilities.
+    """
+    logs = rows.log_probs.astype(np.float64)
+    probs = np.exp(logs)
+    logs = np.maximum(logs, MIN_LOG_PROBABILITY)
+    mean = (probs * logs).sum(axis=1)
+    variance = (probs * (logs - mean[:, None]) ** 2).sum(axis=1)
+    index = np.arange(rows.n), rows.classes
+    return probs[index] * (logs[index] - mean), variance
 
 
 def _resample_rows(rows: Predictions, rng: np.random.Generator) -> Predictions:

@@ -107,12 +107,14 @@ class SourceSegments:
     """What the source tells about each segment.
 
     `residual_variance` is the variance of correct − g within segments, and `between` the variance
-    of the segments' mean residuals beyond sampling error.
+    of the segments' mean residuals beyond sampling error. `between_error` is the standard error of
+    `between`; with few segments, it is large.
     """
 
     segments: Mapping[str, SourceSegment]
     residual_variance: float
     between: float
+    between_error: float
     n: int
 
     @classmethod
@@ -130,7 +132,7 @@ class SourceSegments:
         residuals = source.correct - expected
         variance = float(residuals.var())
         if values is None:
-            return cls({}, variance, 0.0, source.n)
+            return cls({}, variance, 0.0, 0.0, source.n)
         if len(values) != source.n:  # the calibration was fitted to every j-th row
             values = values[:: -(-len(values) // source.n)]
         segments = {
@@ -139,29 +141,40 @@ class SourceSegments:
             )
             for name, rows in group_rows(values)
         }
-        return cls(segments, variance, _between_variance(segments, variance), source.n)
+        between, error = _between_variance(segments, variance)
+        return cls(segments, variance, between, error, source.n)
 
     def correction(self, name: str) -> tuple[float, float]:
-        """Return the shrunken mean residual of a segment, and its variance."""
+        """Return the shrunken mean residual of a segment, and its variance.
+
+        The variance between segments may be larger than estimated, by its standard error.
+        """
         segment = self.segments.get(name)
+        largest = self.between + self.between_error
         if segment is None:
-            return 0.0, self.between + self.residual_variance / self.n
+            return 0.0, largest + self.residual_variance / self.n
         sampling = self.residual_variance / segment.n
         weight = self.between / (self.between + sampling) if self.between else 0.0
-        variance = self.between * (1 - weight) + self.residual_variance / self.n
-        return weight * segment.residual, variance
+        variance = largest * sampling / (largest + sampling) if largest else 0.0
+        return weight * segment.residual, variance + self.residual_variance / self.n
 
 
-def _between_variance(segments: Mapping[str, SourceSegment], variance: float) -> float:
-    """Return the variance between segments by the method of DerSimonian & Laird (1986)."""
+def _between_variance(
+    segments: Mapping[str, SourceSegment], variance: float
+) -> tuple[float, float]:
+    """Return the variance between segments and its standard error if it is 0.
+
+    The method is that of DerSimonian & Laird (1986).
+    """
     if len(segments) < 2 or not variance:
-        return 0.0
+        return 0.0, 0.0
     weights = np.array([segment.n for segment in segments.values()]) / variance
     residuals = np.array([segment.residual for segment in segments.values()])
     mean = (weights * residuals).sum() / weights.sum()
     excess = (weights * (residuals - mean) ** 2).sum() - (len(weights) - 1)
     scale = weights.sum() - (weights**2).sum() / weights.sum()
-    return float(max(excess / scale, 0.0))
+    error = math.sqrt(2 * (len(weights) - 1)) / scale
+    return float(max(excess / scale, 0.0)), float(error)
 
 
 @dataclass(frozen=True, eq=False)

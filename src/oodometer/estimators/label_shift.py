@@ -117,7 +117,8 @@ class BBSE(StreamingEstimator[Ints, Ints]):
     """Black-box shift estimation (BBSE) of the accuracy, ``Σ_y q_y · recall_s(y)``.
 
     The class frequencies q of the target solve ``C q = μ``. C is the source's confusion matrix
-    P(ŷ | y), and μ are the frequencies of the predicted classes on the target.
+    P(ŷ | y), and μ are the frequencies of the predicted classes on the target. With fewer than 20
+    rows per class on average, the estimate is biased and has no confidence interval.
 
     Examples
     --------
@@ -131,6 +132,7 @@ class BBSE(StreamingEstimator[Ints, Ints]):
     assumes: ClassVar[str] = "label shift: class frequencies changed, p(x|y) did not"
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels")
     paper: ClassVar[str] = "Lipton et al., ICML 2018"
+    min_rows_per_class: ClassVar[int] = 20
 
     def learn(self, source: Predictions) -> Ints:
         """Return the confusion counts of the source."""
@@ -236,7 +238,9 @@ class LabelShiftSummary:
 class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     """Maximum-likelihood label shift (MLLS) estimate of the accuracy, ``Σ_y q_y · recall_s(y)``.
 
-    The class frequencies q of the target maximize ``mean_t log Σ_y q_y p_y(x) / p_s(y)``.
+    The class frequencies q of the target maximize ``mean_t log Σ_y q_y p_y(x) / p_s(y)``. With fewer
+    than 20 rows per class on average, there is no confidence interval, because recalls are hardly
+    known.
 
     Parameters
     ----------
@@ -265,6 +269,7 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Saerens et al., 2002; Garg et al., NeurIPS 2020"
+    min_rows_per_class: ClassVar[int] = 20
     is_mergeable: ClassVar[bool] = False
     reads_probabilities: ClassVar[bool] = True
 
