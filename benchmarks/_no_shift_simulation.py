@@ -147,7 +147,7 @@ def run_once(cell: Cell, number: int) -> dict[str, Tally]:
     )
     truth = float(target.correct.mean())
     target = target.without_labels()
-    learned, _ = learn_source(source, target, "fit", "auto", seed=number)
+    learned, _ = learn_source(source, "fit", "auto", seed=number)
     rows = scale(target, learned.temperature)
     tallies = {}
     for method in cell.methods:

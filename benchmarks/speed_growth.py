@@ -18,7 +18,7 @@ from benchmarks._simulated_outputs import simulate_probs
 from oodometer import estimators
 from oodometer.assessment.bootstrap import LearnedSource, make_runs
 from oodometer.core.array_types import Array
-from oodometer.core.class_calibration import Calibration
+from oodometer.core.calibration import Calibration
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator
 from oodometer.parallel.runners import limit_to_one_thread

@@ -12,7 +12,7 @@ from oodometer.assessment._estimate import learn_source, replace_zeros, zero_rep
 from oodometer.assessment.bootstrap import LearnedSource
 from oodometer.assessment.cbpe import METRIC_NAMES, expected_metrics
 from oodometer.core.array_types import Array
-from oodometer.core.class_calibration import CalibrationMethod
+from oodometer.core.calibration import CalibrationMethod
 from oodometer.core.predictions import Predictions
 
 DRAWS = 1500

@@ -23,7 +23,7 @@ from oodometer.assessment.partial_sums import (
 from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.assessment.segments import RowCorrectness, segment_sums
 from oodometer.core import softmax_kernels
-from oodometer.core.class_calibration import Calibration
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.data.batch_reader import FilePartition, infer_schema, make_partitions

@@ -11,8 +11,7 @@ import pytest
 import oodometer
 from oodometer import InputError, Predictions, Reference, UnknownName
 from oodometer.assessment import _estimate
-from oodometer.core.calibration import fit_temperature
-from oodometer.core.class_calibration import calibrate
+from oodometer.core.calibration import calibrate, fit_temperature
 from oodometer.estimators.atc import ATC
 
 METHODS = ("ac", "doc", "atc-mc", "cot", "bbse", "iw")

@@ -109,6 +109,7 @@ def test_few_source_rows_are_shrunk_to_the_whole() -> None:
         {"many": SourceSegment(10_000, 0.9, 0.1), "few": SourceSegment(2, 0.5, 0.1)},
         residual_variance=0.1,
         between=0.01,
+        between_error=0.0,
         n=10_002,
     )
     assert source.correction("many")[0] == pytest.approx(0.1, rel=0.01)

@@ -22,17 +22,17 @@ from oodometer.assessment import streaming
 from oodometer.assessment.bootstrap import LearnedSource, make_runs
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.partial_sums import PartialResult
+from oodometer.assessment.reference import EstimateOptions
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.streaming import (
     PREVIEW_ROWS,
-    EstimateOptions,
     RowProgress,
     StreamedTarget,
     estimate_files,
     load_source,
     scan,
 )
-from oodometer.core.class_calibration import Calibration
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from oodometer import Reference
-from oodometer.assessment import streaming
+from oodometer.assessment import reference
 from tests.support.command_line import assert_one_line_error, run, run_json
 
 FEW = ("--method", "doc,atc-mc", "--replicates", "20")
@@ -66,8 +66,8 @@ def test_folder_and_file_can_be_mixed_and_a_folder_is_one_target(folder: Path) -
 @pytest.mark.parametrize("words", [(), ("--stream", "--segment-by", "site")])
 def test_source_is_read_once(folder: Path, words: tuple[str, ...]) -> None:
     with (
-        mock.patch.object(streaming, "load_source", wraps=streaming.load_source) as load,
-        mock.patch.object(streaming, "Reference", wraps=Reference) as learn,
+        mock.patch.object(reference, "read_source", wraps=reference.read_source) as load,
+        mock.patch.object(reference, "Reference", wraps=Reference) as learn,
     ):
         run_json(folder, "estimate", "source.parquet", *MONTHS, *FEW, *words)
     assert (load.call_count, learn.call_count) == (1, 1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from oodometer.core.class_calibration import (
+from oodometer.core.calibration import (
     Calibration,
     IsotonicMap,
     LogisticMap,

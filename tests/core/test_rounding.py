@@ -8,7 +8,7 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import NORMALIZED_NOTE, Predictions
-from oodometer.core.rounding import (
+from oodometer.core.validation import (
     normalize_rows,
     replace_zeros,
     rounding_step,

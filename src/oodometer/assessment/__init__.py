@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from oodometer.assessment._estimate import estimates
     from oodometer.assessment.conformal_interval import History
     from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
-    from oodometer.assessment.reference import Reference, estimate
+    from oodometer.assessment.reference import EstimateOptions, Reference, estimate
     from oodometer.assessment.result import Assessment
-    from oodometer.assessment.streaming import EstimateOptions, estimate_files
+    from oodometer.assessment.streaming import estimate_files
 
 __all__ = [
     "Assessment",
@@ -31,7 +31,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Assessment": "result",
-            "EstimateOptions": "streaming",
+            "EstimateOptions": "reference",
             "History": "conformal_interval",
             "LabelingPlan": "labeling_plan",
             "Reference": "reference",

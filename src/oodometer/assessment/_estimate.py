@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from oodometer.assessment.diagnostics import (
     estimate_range,
     worst_status,
 )
-from oodometer.assessment.partial_sums import PartialResult
 from oodometer.assessment.ppi import (
     PPI_METHOD,
     FewLabelsEstimate,
@@ -37,14 +36,15 @@ from oodometer.assessment.segments import (
     segment_values,
     with_status,
 )
-from oodometer.core import rounding, validation
+from oodometer.core import validation
 from oodometer.core.array_types import Array
-from oodometer.core.calibration import Temperature, fit_temperature
-from oodometer.core.class_calibration import (
+from oodometer.core.calibration import (
     CALIBRATION_METHODS,
     Calibration,
     CalibrationMethod,
+    Temperature,
     calibrate,
+    fit_temperature,
 )
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
@@ -53,6 +53,9 @@ from oodometer.core.results import Estimate
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
 
+if TYPE_CHECKING:
+    from oodometer.assessment.partial_sums import PartialResult
+
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
 
@@ -60,7 +63,7 @@ MIN_REPLICATES = 20
 def assess(
     runs: Mapping[str, EstimatorRun],
     target: Predictions,
-    summary: PartialResult,
+    summary: PartialResult | None,
     *,
     temperature_fit: Temperature | None,
     label_estimate: FewLabelsEstimate | None = None,
@@ -73,27 +76,28 @@ def assess(
 ) -> Assessment:
     """Return the assessment of a target that is in memory or in files.
 
-    If the target is in memory, `target` has all rows, and `summary` contains only their number. If
-    the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
+    If the target is in memory, `target` has all rows, and `summary` is None. If the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
     the pass over all rows. `labelled` are the target rows with labels, `is_source` is whether the
     files of the target are those of the source.
     """
     run = next(iter(runs.values()))
     learned = run.learned_source
     source = learned.predictions
-    is_source |= target.n == summary.n and _have_equal_scores(source, target)
+    n_target = target.n if summary is None else summary.n
+    totals = {} if summary is None else summary.totals
+    is_source |= target.n == n_target and _have_equal_scores(source, target)
     estimates, skipped = run_all(
         runs,
         target,
-        totals=summary.totals,
-        n_target=summary.n,
-        skipped=summary.skipped,
+        totals=totals,
+        n_target=n_target,
+        skipped=None if summary is None else summary.skipped,
         progress=progress,
     )
     _require_results(estimates, skipped, all_required=all_required)
-    if target.n < summary.n:
-        for name in estimates.keys() - summary.totals.keys():
-            note = f"from a random sample of {target.n:,} of {summary.n:,} rows"
+    if target.n < n_target:
+        for name in estimates.keys() - totals.keys():
+            note = f"from a random sample of {target.n:,} of {n_target:,} rows"
             estimates[name] = replace(estimates[name], notes=(*estimates[name].notes, note))
     diagnostics = diagnose(
         DiagnosticContext(
@@ -133,7 +137,7 @@ def assess(
         )
     return Assessment(
         n_source=source.n,
-        n_target=summary.n,
+        n_target=n_target,
         k=source.k,
         source_accuracy=float(source.correct.mean()),
         source_interval=wilson_interval(int(np.count_nonzero(source.correct)), source.n),
@@ -227,12 +231,12 @@ def _estimate_segments(
     headline_estimate: Estimate,
     learned: LearnedSource,
     target: Predictions,
-    summary: PartialResult,
+    summary: PartialResult | None,
     history: History | None,
     seed: int,
 ) -> tuple[Segment, ...]:
     """Return the estimates of all segments, in the order of the segment values."""
-    if summary.segments:
+    if summary is not None:
         values = sorted(summary.segments)
         names = np.array(values).astype(str).tolist()
         sums = {name: summary.segments[value] for name, value in zip(names, values, strict=True)}
@@ -363,7 +367,7 @@ def zero_replacement(source: Predictions) -> float | None:
     """Return the value that replaces probabilities of exactly 0; None if the source has logits."""
     if source.score_type != "probs" or source.scores is None:
         return None
-    return rounding.zero_replacement(source.scores)
+    return validation.zero_replacement(source.scores)
 
 
 def replace_zeros(rows: Predictions, replacement: float | None) -> Predictions:
@@ -376,7 +380,7 @@ def replace_zeros(rows: Predictions, replacement: float | None) -> Predictions:
         f"Probabilities of exactly 0 were replaced by {replacement:.3g}, because the logarithm of 0 "
         "does not exist."
     )
-    return rows.with_scores(rounding.replace_zeros(rows.scores, replacement), note)
+    return rows.with_scores(validation.replace_zeros(rows.scores, replacement), note)
 
 
 def scale(rows: Predictions, temperature: float | None) -> Predictions:

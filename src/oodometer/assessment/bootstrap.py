@@ -13,7 +13,7 @@ import numpy as np
 from oodometer.assessment import headline
 from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core.array_types import Floats
-from oodometer.core.class_calibration import Calibration
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator

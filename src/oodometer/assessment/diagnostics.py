@@ -16,8 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from oodometer.core.array_types import Bools, Floats
-from oodometer.core.calibration import Temperature
-from oodometer.core.class_calibration import Calibration
+from oodometer.core.calibration import Calibration, Temperature
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions

@@ -15,7 +15,7 @@ from oodometer.assessment.result import format_percent
 from oodometer.assessment.segments import group_rows
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Ints
-from oodometer.core.class_calibration import CalibrationMethod
+from oodometer.core.calibration import CalibrationMethod
 from oodometer.core.errors import NotApplicable, UnknownName
 from oodometer.core.jsonable import fields_to_jsonable, to_jsonable
 from oodometer.core.predictions import Predictions

@@ -16,9 +16,9 @@ import numpy as np
 
 from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.assessment.segments import RowCorrectness, segment_values
-from oodometer.core import frames, rounding, softmax_kernels, validation
+from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
-from oodometer.core.class_calibration import Calibration
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.labels import validate_class_names
 from oodometer.core.predictions import Predictions, RowStatistics
@@ -368,8 +368,10 @@ def _clean_probs(scores: Array, zero_replacement: float | None, tolerance: float
         scores, with_classes=False, tolerance=tolerance
     )
     if must_normalize:
-        scores = rounding.normalize_rows(scores)
-    return scores if zero_replacement is None else rounding.replace_zeros(scores, zero_replacement)
+        scores = validation.normalize_rows(scores)
+    return (
+        scores if zero_replacement is None else validation.replace_zeros(scores, zero_replacement)
+    )
 
 
 def _multiclass_statistics(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from oodometer.assessment._estimate import (
@@ -24,17 +25,17 @@ from oodometer.assessment._estimate import (
     zero_replacement,
 )
 from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs
-from oodometer.assessment.partial_sums import PartialResult
 from oodometer.assessment.ppi import ppi_from_labels
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import SegmentModel
 from oodometer.core import validation
 from oodometer.core.array_types import Array
-from oodometer.core.calibration import Temperature
-from oodometer.core.class_calibration import CalibrationMethod
+from oodometer.core.calibration import CalibrationMethod, Temperature
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
-from oodometer.parallel.runners import limit_to_one_thread
+from oodometer.data.batch_reader import is_read_in_batches
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +212,7 @@ class Reference:
         return assess(
             learned.runs,
             target,
-            PartialResult(n=target.n),
+            None,
             temperature_fit=learned.temperature_fit,
             label_estimate=label_estimate,
             labelled=labelled_confidences(target, target_labels),
@@ -340,4 +341,117 @@ def estimate(
         history=history,
         other_models=other_models,
         progress=progress,
+    )
+
+
+# Sources in files --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EstimateOptions:
+    """Settings of `estimate_files`; they have the same meaning as the arguments of `estimate`.
+
+    Parameters
+    ----------
+    methods : str, or sequence of str or Estimator, optional
+        Estimators to run; every listed estimator must be applicable. By default, all applicable
+        estimators are run.
+    temperature : float, "fit" or None
+        Temperature by which the logits of source and target are divided. With "fit", it is
+        calibrated on the source. With None, the scores are not changed.
+    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
+        Calibration of the probabilities that some methods read.
+    segment_by : str, optional
+        Column of the target. The accuracy is then also estimated for each value of the column.
+    seed : int
+        Random seed.
+    replicates : int
+        Number of bootstrap replicates, at least 20.
+
+    Examples
+    --------
+    >>> EstimateOptions(methods=("doc", "atc-mc"), seed=1).replicates
+    200
+    """
+
+    methods: str | Sequence[str | Estimator] | None = None
+    temperature: float | Literal["fit"] | None = "fit"
+    calibration: CalibrationMethod = "auto"
+    segment_by: str | None = None
+    seed: int = 0
+    replicates: int = 200
+
+    def __post_init__(self) -> None:
+        check_replicates(self.replicates)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedSource:
+    """Labelled predictions: all `n_rows` rows of the files, or a uniform random sample of them."""
+
+    predictions: Predictions
+    n_rows: int
+    segments: Array | None = None
+
+    @property
+    def sampling_note(self) -> str | None:
+        if self.predictions.n == self.n_rows:
+            return None
+        return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
+
+
+@dataclass(frozen=True, eq=False)
+class FileReference:
+    """Source that was read from files and is learned once, for any number of targets."""
+
+    location: str | Path
+    rows: StreamedSource
+    reference: Reference
+
+    @classmethod
+    def load(
+        cls,
+        location: str | Path,
+        columns: PredictionColumns,
+        options: EstimateOptions,
+        *,
+        runner: Runner = serial,
+        progress: ProgressCallback | None = None,
+        other_models: Sequence[Predictions] | None = None,
+    ) -> FileReference:
+        """Read the source; `other_models` are predictions of other models on its rows."""
+        rows = read_source(location, columns, options, runner, progress)
+        reference = Reference(
+            rows.predictions,
+            methods=options.methods,
+            temperature=options.temperature,
+            calibration=options.calibration,
+            segment_by=rows.segments,
+            other_models=other_models,
+            seed=options.seed,
+            replicates=options.replicates,
+        )
+        return cls(location, rows, reference)
+
+
+def read_source(
+    location: str | Path,
+    columns: PredictionColumns,
+    options: EstimateOptions,
+    runner: Runner,
+    progress: ProgressCallback | None,
+) -> StreamedSource:
+    """Read a labelled source; small files are read as a whole, larger files in batches.
+
+    The segments are read if the source has the segment column.
+    """
+    if not is_read_in_batches(location):
+        file = ScoreFile.open(location)
+        whole = file.predictions(columns, labelled=True)
+        return StreamedSource(whole, whole.n, file.optional_column(options.segment_by))
+    from oodometer.assessment.streaming import RowProgress, load_source
+
+    report_rows = RowProgress(progress, None, "source rows")
+    return load_source(
+        location, columns, options.seed, runner, report_rows, segment_by=options.segment_by
     )

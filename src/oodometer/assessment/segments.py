@@ -26,7 +26,7 @@ from oodometer.assessment.diagnostics import (
 from oodometer.assessment.ppi import MIN_LABELS, BinnedAccuracy, UnlabelledMoments, ppi_estimate
 from oodometer.assessment.result import Segment
 from oodometer.core.array_types import Array, Bools, Floats
-from oodometer.core.class_calibration import Calibration
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate

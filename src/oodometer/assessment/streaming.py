@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from oodometer.assessment._estimate import (
     HistoryInput,
     SegmentInputs,
     assess,
-    check_replicates,
     replace_zeros,
     scale,
     validate_target,
@@ -36,29 +35,32 @@ from oodometer.assessment.ppi import (
     UnlabelledMoments,
     ppi_estimate,
 )
-from oodometer.assessment.reference import LearnedReference, Reference
+from oodometer.assessment.reference import (
+    EstimateOptions,
+    FileReference,
+    LearnedReference,
+    StreamedSource,
+)
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import LabelledRows, segment_values
 from oodometer.core import frames
 from oodometer.core.array_types import Array
-from oodometer.core.class_calibration import CalibrationMethod
 from oodometer.core.errors import InputError, NotApplicable, OodometerError
 from oodometer.core.labels import encode_labels
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator
+from oodometer.core.protocols import ProgressCallback, StreamingEstimator
 from oodometer.core.stats import rng_for
 from oodometer.data.batch_reader import (
     FilePartition,
     error_context,
     find_files,
     infer_schema,
-    is_read_in_batches,
     make_partitions,
     read_tables,
     rows_per_batch,
 )
 from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_bound, row_priorities
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile, ScoreSchema
+from oodometer.data.prediction_files import PredictionColumns, ScoreSchema
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial, threads
 
 # If the source has more rows than this, or more cells (rows × classes), a random sample is used.
@@ -74,44 +76,6 @@ MAX_LABELS = 100_000
 PREVIEW_ROWS = 1024
 # Maximum number of reader threads of the serial runner. Each thread holds one batch in memory.
 MAX_READER_THREADS = 4
-
-
-@dataclass(frozen=True)
-class EstimateOptions:
-    """Settings of `estimate_files`; they have the same meaning as the arguments of `estimate`.
-
-    Parameters
-    ----------
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
-        estimators are run.
-    temperature : float, "fit" or None
-        Temperature by which the logits of source and target are divided. With "fit", it is
-        calibrated on the source. With None, the scores are not changed.
-    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
-        Calibration of the probabilities that some methods read.
-    segment_by : str, optional
-        Column of the target. The accuracy is then also estimated for each value of the column.
-    seed : int
-        Random seed.
-    replicates : int
-        Number of bootstrap replicates, at least 20.
-
-    Examples
-    --------
-    >>> EstimateOptions(methods=("doc", "atc-mc"), seed=1).replicates
-    200
-    """
-
-    methods: str | Sequence[str | Estimator] | None = None
-    temperature: float | Literal["fit"] | None = "fit"
-    calibration: CalibrationMethod = "auto"
-    segment_by: str | None = None
-    seed: int = 0
-    replicates: int = 200
-
-    def __post_init__(self) -> None:
-        check_replicates(self.replicates)
 
 
 def estimate_files(
@@ -336,57 +300,6 @@ def _sampling_notes(
 # Source -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class StreamedSource:
-    """Labelled predictions: all `n_rows` rows of the files, or a uniform random sample of them."""
-
-    predictions: Predictions
-    n_rows: int
-    segments: Array | None = None
-
-    @property
-    def sampling_note(self) -> str | None:
-        if self.predictions.n == self.n_rows:
-            return None
-        return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
-
-
-@dataclass(frozen=True, eq=False)
-class FileReference:
-    """Source that was read from files and is learned once, for any number of targets."""
-
-    location: str | Path
-    rows: StreamedSource
-    reference: Reference
-
-    @classmethod
-    def load(
-        cls,
-        location: str | Path,
-        columns: PredictionColumns,
-        options: EstimateOptions,
-        *,
-        runner: Runner = serial,
-        progress: ProgressCallback | None = None,
-        other_models: Sequence[Predictions] | None = None,
-    ) -> FileReference:
-        """Read the source; `other_models` are predictions of other models on its rows."""
-        report_rows = RowProgress(progress, None, "source rows")
-        by = options.segment_by
-        rows = load_source(location, columns, options.seed, runner, report_rows, segment_by=by)
-        reference = Reference(
-            rows.predictions,
-            methods=options.methods,
-            temperature=options.temperature,
-            calibration=options.calibration,
-            segment_by=rows.segments,
-            other_models=other_models,
-            seed=options.seed,
-            replicates=options.replicates,
-        )
-        return cls(location, rows, reference)
-
-
 def load_source(
     location: str | Path,
     columns: PredictionColumns,
@@ -396,14 +309,10 @@ def load_source(
     *,
     segment_by: str | None = None,
 ) -> StreamedSource:
-    """Read a labelled source; small files are read as a whole, larger files in batches.
+    """Read a labelled source in batches; sample its rows if there are many.
 
     The segments are read if the source has the column `segment_by`.
     """
-    if not is_read_in_batches(location):
-        file = ScoreFile.open(location)
-        whole = file.predictions(columns, labelled=True)
-        return StreamedSource(whole, whole.n, file.optional_column(segment_by))
     files = find_files(location)
     schema = infer_schema(files, columns, labelled=True)
     if segment_by in schema.all_columns:

@@ -49,7 +49,7 @@ from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
-    from oodometer.assessment.streaming import EstimateOptions, FileReference
+    from oodometer.assessment.reference import EstimateOptions, FileReference
     from oodometer.parallel.runners import Runner
 
 
@@ -360,7 +360,7 @@ class _FileAssessor:
 
     @cached_property
     def settings(self) -> EstimateOptions:
-        from oodometer.assessment.streaming import EstimateOptions
+        from oodometer.assessment.reference import EstimateOptions
 
         return EstimateOptions(
             methods=split_names(self.options.method),
@@ -382,7 +382,7 @@ class _FileAssessor:
     @cached_property
     def reference(self) -> FileReference:
         """Return the source, read as a whole or in batches."""
-        from oodometer.assessment.streaming import FileReference
+        from oodometer.assessment.reference import FileReference
 
         other_models = _load_other_models(self.files.other_models_on_source, self.files.columns)
         with progress_bar() as progress:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from oodometer.core import frames, rounding, softmax_kernels, validation
+from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints, ScoreType
 from oodometer.core.errors import InputError, NotApplicable, out_of_range
 from oodometer.core.labels import encode_labels, validate_class_names
@@ -144,7 +144,7 @@ class Predictions:
         )
         notes: tuple[str, ...] = ()
         if must_normalize:
-            scores = rounding.normalize_rows(scores)
+            scores = validation.normalize_rows(scores)
             confidence = softmax_kernels.confidence(scores, "probs")
             notes = (NORMALIZED_NOTE,)
         return cls._from_scores(
