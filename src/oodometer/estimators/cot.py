@@ -182,7 +182,7 @@ def _dual_gain(gradient: Floats, curvature_matrix: Floats) -> Floats:
     to be assigned to other classes, because another class costs at most 1 more per row.
     """
     quadratic = (gradient * (gradient @ np.linalg.pinv(curvature_matrix))).sum(axis=1) / 2
-    return np.minimum(quadratic, np.abs(gradient).sum(axis=1) / 2)
+    return np.asarray(np.minimum(quadratic, np.abs(gradient).sum(axis=1) / 2))
 
 
 def transport_bias(probs: Floats, counts: Ints) -> float:
