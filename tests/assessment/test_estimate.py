@@ -351,8 +351,11 @@ def test_numeric_segments_are_sorted_by_number() -> None:
 def test_cot_interval_covers_the_accuracy_without_shift() -> None:
     """The interval includes the uncertainty of the calibration on the source."""
     covered = []
-    for seed in range(40):
-        source, target = toy_predictions(4000, seed=seed), toy_predictions(4000, seed=seed + 1000)
+    for seed in range(15):
+        source, target = (
+            toy_predictions(20_000, seed=seed),
+            toy_predictions(20_000, seed=seed + 1000),
+        )
         estimate = oodometer.estimate(source, target, methods="cot", replicates=50)["cot"]
         if estimate.low is None or estimate.high is None:  # too few rows per class
             continue
