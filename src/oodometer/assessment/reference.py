@@ -33,9 +33,8 @@ from oodometer.core.array_types import Array
 from oodometer.core.calibration import CalibrationMethod, Temperature
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
-from oodometer.data.batch_reader import is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
-from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
+from oodometer.parallel.runners import limit_to_one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,18 +408,15 @@ class FileReference:
     reference: Reference
 
     @classmethod
-    def load(
+    def learn(
         cls,
         location: str | Path,
-        columns: PredictionColumns,
+        rows: StreamedSource,
         options: EstimateOptions,
         *,
-        runner: Runner = serial,
-        progress: ProgressCallback | None = None,
         other_models: Sequence[Predictions] | None = None,
     ) -> FileReference:
-        """Read the source; `other_models` are predictions of other models on its rows."""
-        rows = read_source(location, columns, options, runner, progress)
+        """Learn from source rows; `other_models` are predictions of other models on these rows."""
         reference = Reference(
             rows.predictions,
             methods=options.methods,
@@ -434,24 +430,10 @@ class FileReference:
         return cls(location, rows, reference)
 
 
-def read_source(
-    location: str | Path,
-    columns: PredictionColumns,
-    options: EstimateOptions,
-    runner: Runner,
-    progress: ProgressCallback | None,
+def read_whole_source(
+    location: str | Path, columns: PredictionColumns, segment_by: str | None
 ) -> StreamedSource:
-    """Read a labelled source; small files are read as a whole, larger files in batches.
-
-    The segments are read if the source has the segment column.
-    """
-    if not is_read_in_batches(location):
-        file = ScoreFile.open(location)
-        whole = file.predictions(columns, labelled=True)
-        return StreamedSource(whole, whole.n, file.optional_column(options.segment_by))
-    from oodometer.assessment.streaming import RowProgress, load_source
-
-    report_rows = RowProgress(progress, None, "source rows")
-    return load_source(
-        location, columns, options.seed, runner, report_rows, segment_by=options.segment_by
-    )
+    """Read a labelled source into memory, with its segments if it has the column `segment_by`."""
+    file = ScoreFile.open(location)
+    whole = file.predictions(columns, labelled=True)
+    return StreamedSource(whole, whole.n, file.optional_column(segment_by))

@@ -40,6 +40,7 @@ from oodometer.assessment.reference import (
     FileReference,
     LearnedReference,
     StreamedSource,
+    read_whole_source,
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import LabelledRows, segment_values
@@ -182,7 +183,8 @@ def assess_streamed(
     """
     files = StreamedTarget.open(target, columns, options.segment_by)
     if not isinstance(source, FileReference):
-        source = FileReference.load(source, columns, options, runner=runner, progress=progress)
+        rows = read_source(source, columns, options, runner=runner, progress=progress)
+        source = FileReference.learn(source, rows, options)
     reference = source.reference
     preview = validate_target(files.preview, reference.rows)
     files = files.reorder_classes(reference.rows.class_names)
@@ -298,6 +300,23 @@ def _sampling_notes(
 
 
 # Source -----------------------------------------------------------------------------------------
+
+
+def read_source(
+    location: str | Path,
+    columns: PredictionColumns,
+    options: EstimateOptions,
+    *,
+    runner: Runner = serial,
+    progress: ProgressCallback | None = None,
+) -> StreamedSource:
+    """Read a labelled source; small files are read as a whole, larger files in batches."""
+    if not is_read_in_batches(location):
+        return read_whole_source(location, columns, options.segment_by)
+    report_rows = RowProgress(progress, None, "source rows")
+    return load_source(
+        location, columns, options.seed, runner, report_rows, segment_by=options.segment_by
+    )
 
 
 def load_source(

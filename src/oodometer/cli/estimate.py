@@ -49,7 +49,7 @@ from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
-    from oodometer.assessment.reference import EstimateOptions, FileReference
+    from oodometer.assessment.reference import EstimateOptions, FileReference, StreamedSource
     from oodometer.parallel.runners import Runner
 
 
@@ -385,14 +385,22 @@ class _FileAssessor:
         from oodometer.assessment.reference import FileReference
 
         other_models = _load_other_models(self.files.other_models_on_source, self.files.columns)
+        rows = self._read_source()
+        return FileReference.learn(
+            self.files.source, rows, self.settings, other_models=other_models
+        )
+
+    def _read_source(self) -> StreamedSource:
+        from oodometer.assessment.reference import read_whole_source
+
+        files = self.files
+        if not is_read_in_batches(files.source):
+            return read_whole_source(files.source, files.columns, self.options.segment_by)
+        from oodometer.assessment.streaming import read_source
+
         with progress_bar() as progress:
-            return FileReference.load(
-                self.files.source,
-                self.files.columns,
-                self.settings,
-                runner=self.runner,
-                progress=progress,
-                other_models=other_models,
+            return read_source(
+                files.source, files.columns, self.settings, runner=self.runner, progress=progress
             )
 
     @property

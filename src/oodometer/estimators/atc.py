@@ -246,7 +246,7 @@ def threshold_bias(learned: Threshold) -> float:
     """
     if not math.isfinite(learned.value):
         return 0.0
-    return float(-1 / (learned.counts.sum() + 1))
+    return -1 / (int(learned.counts.sum()) + 1)
 
 
 @dataclass(frozen=True)
