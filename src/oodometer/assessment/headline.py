@@ -4,7 +4,7 @@ Several methods and combinations of methods were compared on one half of each of
 benchmark suites, and the best was evaluated on the other halves (docs/results/quality_headline.md).
 The best rule was to use COT if source and target do not look alike, and ATC if COT is not
 applicable. If they look alike, the mean calibrated confidence (AC) is used, or DOC if the scores
-cannot be calibrated (docs/results/quality_no_shift.md).
+cannot be calibrated (benchmarks/quality_no_shift.py).
 """
 
 from __future__ import annotations

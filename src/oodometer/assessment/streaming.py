@@ -56,6 +56,7 @@ from oodometer.data.batch_reader import (
     error_context,
     find_files,
     infer_schema,
+    is_read_in_batches,
     make_partitions,
     read_tables,
     rows_per_batch,

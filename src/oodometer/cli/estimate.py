@@ -235,7 +235,8 @@ def _show_results(results: Sequence[FileAssessment], requests: AdditionalRequest
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
         terminal.show_assessment(console(), results[0].assessment)
-        terminal.show_additional(console(), results[0].additional)
+        if requests != AdditionalRequests():
+            terminal.show_additional(console(), results[0].additional)
         return
     terminal.show_targets(console(), {str(result.path): result.assessment for result in results})
     for result in results:

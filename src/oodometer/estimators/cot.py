@@ -105,7 +105,7 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     assumes_calibrated: ClassVar[bool] = True
     reads_probabilities: ClassVar[bool] = True
     supports_decisions: ClassVar[bool] = False
-    max_bias_ratio: ClassVar[float] = 0.2
+    max_bias_ratio: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if self.prior not in ("source", "mlls"):
@@ -299,7 +299,7 @@ class COTT(StreamingEstimator[CostThreshold, CostSummary]):
     is_mergeable: ClassVar[bool] = False
     reads_probabilities: ClassVar[bool] = True
     supports_decisions: ClassVar[bool] = False
-    max_bias_ratio: ClassVar[float] = 0.2
+    max_bias_ratio: ClassVar[float] = 1.0
 
     def learn(self, source: Predictions) -> CostThreshold:
         """Fit the threshold to the source rows' costs, with the class frequencies of the source."""
