@@ -16,8 +16,9 @@ import numpy as np
 from benchmarks._results import Bound, Section, markdown_table
 from benchmarks._simulated_outputs import simulate_probs
 from oodometer import estimators
-from oodometer.assessment.bootstrap import make_runs
+from oodometer.assessment.bootstrap import LearnedSource, make_runs
 from oodometer.core.array_types import Array
+from oodometer.core.calibration import Calibration
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator
 from oodometer.parallel.runners import limit_to_one_thread
@@ -68,10 +69,14 @@ def simulate(n: int, k: int) -> Sides:
     return Sides(source, labels, target)
 
 
+def learned(source: Predictions) -> LearnedSource:
+    return LearnedSource(source, TEMPERATURE, Calibration("temperature", None, source))
+
+
 def run(member: Estimator, sides: Sides) -> float:
     """Return the CPU seconds of one run."""
     source, target = sides.fresh()
-    task = make_runs([member], source, TEMPERATURE, seed=0, replicates=200)[member.name]
+    task = make_runs([member], learned(source), seed=0, replicates=200)[member.name]
     began = time.process_time()
     task.run(target)
     return time.process_time() - began
@@ -80,7 +85,7 @@ def run(member: Estimator, sides: Sides) -> float:
 def peak(member: Estimator, sides: Sides) -> float:
     """Return the peak memory of one run in MB, without its input."""
     source, target = sides.fresh()
-    task = make_runs([member], source, TEMPERATURE, seed=0, replicates=200)[member.name]
+    task = make_runs([member], learned(source), seed=0, replicates=200)[member.name]
     tracemalloc.start()
     task.run(target)
     found = tracemalloc.get_traced_memory()[1] / 1e6

@@ -47,7 +47,7 @@ def test_import_takes_at_most_twice_the_time_of_numpy() -> None:
 PUBLIC = {
     "estimate", "estimate_files", "plan_labels", "invariance", "rank", "suggest_transforms",
     "measure", "evaluate", "read_predictions", "as_model", "as_dataset",
-    "Predictions", "Assessment", "Estimate", "Score", "History", "LabelingPlan",
+    "Predictions", "Assessment", "Reference", "Estimate", "Score", "History", "LabelingPlan",
     "InvarianceResult", "Ranking", "TransformSuitability", "Measurements", "Evaluation",
     "OodometerError", "InputError", "UnknownName", "NotApplicable", "MissingExtra",
     "__version__",

@@ -77,6 +77,37 @@ def test_class_that_dominates_the_source_is_not_a_collapse() -> None:
     assert diagnostics_of(source, target)["class_collapse"].status == "ok"
 
 
+def decided(n_positive: int, n: int) -> Predictions:
+    """Return predictions of two classes, of which the second is predicted `n_positive` times."""
+    return Predictions.from_classes(np.arange(n) < n_positive, k=2, labels=np.zeros(n, dtype=int))
+
+
+def test_tripled_frequency_of_a_rare_class_is_not_ok() -> None:
+    result = diagnostics_of(decided(300, 10_000), decided(1060, 10_000))
+    assert result["class_shift"].status == "ok"
+    ratio = result["class_frequency_ratio"]
+    assert ratio.value == pytest.approx(1060 / 300, rel=0.01)
+    assert ratio.status == "critical"
+    assert "(class 1: 3 % of the source, 10.6 % of the target)" in ratio.meaning
+    back = diagnostics_of(decided(1060, 10_000), decided(300, 10_000))["class_frequency_ratio"]
+    assert back.value == pytest.approx(ratio.value)
+    assert (
+        diagnostics_of(decided(300, 10_000), decided(600, 10_000))["class_frequency_ratio"].status
+        == "warning"
+    )
+
+
+@pytest.mark.parametrize("share", [0.01, 0.03, 0.5])
+def test_class_frequency_ratio_is_ok_without_shift(share: float) -> None:
+    """At most 1 % of the pairs have a significant change by chance."""
+    rng = np.random.default_rng(0)
+    statuses = []
+    for n_source, n_target in rng.binomial(2000, share, size=(200, 2)).tolist():
+        result = diagnostics_of(decided(n_source, 2000), decided(n_target, 2000))
+        statuses.append(result["class_frequency_ratio"].status)
+    assert statuses.count("ok") >= 195
+
+
 @pytest.mark.parametrize(
     ("errors", "status"), [(9, "critical"), (10, "warning"), (49, "warning"), (50, "ok")]
 )

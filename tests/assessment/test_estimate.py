@@ -19,7 +19,7 @@ from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
-from oodometer.core.stats import moments, rng_for, wilson_interval
+from oodometer.core.stats import wilson_interval
 from oodometer.estimators import get
 from oodometer.estimators.average_confidence import AverageConfidence
 from oodometer.testing import toy_pair, toy_predictions
@@ -27,6 +27,14 @@ from oodometer.testing import toy_pair, toy_predictions
 
 def values(result: oodometer.Assessment) -> dict[str, float]:
     return {e.method: e.value for e in result.estimates}
+
+
+def check_interval(estimate: Estimate) -> None:
+    """Check that the interval contains the estimate, or that a note states why there is none."""
+    if estimate.low is None or estimate.high is None:
+        assert any(note.startswith("no interval:") for note in estimate.notes), estimate.method
+    else:
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1, estimate.method
 
 
 def test_all_methods_are_applicable_with_complete_input() -> None:
@@ -37,9 +45,7 @@ def test_all_methods_are_applicable_with_complete_input() -> None:
     assert result.source_accuracy == source.correct.mean()
     assert result.temperature is not None
     for estimate in result.estimates:
-        assert estimate.low is not None
-        assert estimate.high is not None
-        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+        check_interval(estimate)
         assert estimate.assumes
         assert estimate.temperature == result.temperature
 
@@ -111,6 +117,8 @@ def test_intervals_shrink_with_the_number_of_rows() -> None:
     narrow = oodometer.estimate(toy_predictions(20_000), toy_predictions(20_000, seed=1))
     for estimate in narrow.estimates:
         other = wide[estimate.method]
+        if other.low is None:  # too few rows per class
+            continue
         assert estimate.high - estimate.low < (other.high - other.low) / 4  # type: ignore[operator]
 
 
@@ -119,9 +127,11 @@ def test_source_without_errors_widens_intervals_and_excludes_atc() -> None:
     perfect = Predictions.from_logits(source.scores, labels=source.classes)
     result = oodometer.estimate(perfect, target.without_labels())
     low = result["atc-mc"].low
+    assert low is not None
     assert result["atc-mc"].value == 1.0
-    assert low == pytest.approx(wilson_interval(60, 60)[0])
-    assert result.headline.estimate.method == "doc"
+    # The accuracy on 50 rows varies more than that of the population.
+    assert low < wilson_interval(60, 60)[0]
+    assert result.headline.estimate.method not in ("atc-mc", "atc-ne")
     assert any("no error" in note for note in result["im"].notes)
 
 
@@ -130,7 +140,7 @@ def test_headline_explains_its_choice() -> None:
     result = oodometer.estimate(source, target)
     assert result.headline.estimate == result["cot"]
     assert result.headline.why.startswith("the first of cot, atc-mc, atc-ne, doc")
-    raw = oodometer.estimate(source, target, temperature=None).headline
+    raw = oodometer.estimate(source, target, temperature=None, calibration="none").headline
     assert raw.estimate.method == "atc-mc"
     assert "; not cot: the scores were not calibrated" in raw.why
     explicit = oodometer.estimate(source, target, temperature=1.0).headline
@@ -162,7 +172,7 @@ def test_predictions_with_confidence_only_run_the_applicable_methods() -> None:
     ]
     result = oodometer.estimate(*signals)
     assert list(values(result)) == ["ac", "doc", "atc-mc", "atc-ne", "im"]
-    whole = oodometer.estimate(source, target, temperature=None)
+    whole = oodometer.estimate(source, target, temperature=None, calibration="none")
     for method, value in values(result).items():
         assert value == pytest.approx(values(whole)[method], abs=1e-12)
 
@@ -177,8 +187,8 @@ def test_requested_method_that_is_not_applicable_raises() -> None:
 
 def test_temperature_is_applied_to_both_sides() -> None:
     source, target = toy_pair()
-    before = oodometer.estimate(source, target, temperature=None)
-    calibrated = oodometer.estimate(source, target, temperature=2.0)
+    before = oodometer.estimate(source, target, temperature=None, calibration="temperature")
+    calibrated = oodometer.estimate(source, target, temperature=2.0, calibration="temperature")
     assert before.temperature is None
     assert before["ac"].value == pytest.approx(target.confidence.mean())
     assert calibrated["ac"].value == pytest.approx(target.at_temperature(2.0).confidence.mean())
@@ -206,12 +216,15 @@ class Plain:
 
 def test_third_party_estimator_gets_a_row_bootstrap() -> None:
     source, target = toy_pair()
-    result = oodometer.estimate(source, target, methods=[Plain(), "ac"], temperature=None)
+    result = oodometer.estimate(source, target, methods=[Plain(), "doc"], temperature=None)
     theirs = result["plain"]
-    assert theirs.value == pytest.approx(result["ac"].value)
+    assert theirs.value == pytest.approx(target.confidence.mean())
     assert theirs.low is not None
     assert theirs.high is not None
-    wide = 2 * 1.96 * target.confidence.std() / np.sqrt(target.n)
+    # How rows contribute is not known, so the accuracy on the target counts as independent.
+    accuracy = (theirs.value + float(source.correct.mean())) / 2
+    variance = target.confidence.var() + accuracy * (1 - accuracy)
+    wide = 2 * 1.96 * np.sqrt(variance / target.n)
     # The standard deviation of 50 replicates has an error of about 10 %.
     assert theirs.high - theirs.low == pytest.approx(wide, rel=0.25)
 
@@ -258,21 +271,24 @@ class Lopsided(StreamingEstimator[None, Any]):
 def test_interval_contains_the_estimate_and_is_within_0_and_1() -> None:
     source, target = toy_pair()
     result = oodometer.estimate(source, target, methods=[Lopsided()])["lopsided"]
-    assert (result.low, result.value, result.high) == (0.5, 0.5, 1.0)
+    assert result.low is not None
+    assert result.high is not None
+    assert 0.0 <= result.low < result.value == 0.5 < result.high <= 1.0
 
 
-def test_interval_is_the_central_95_percent_of_the_replicates() -> None:
-    @dataclass(frozen=True)
-    class Even(Lopsided):
-        def resample(
-            self, learned: None, total: Any, rng: np.random.Generator, count: int
-        ) -> np.ndarray:
-            return np.linspace(0.0, 1.0, count)
-
+def test_interval_is_wider_if_the_contributions_of_rows_are_unknown() -> None:
     source, target = toy_pair()
-    result = oodometer.estimate(source, target, methods=[Even()])["lopsided"]
-    assert result.low == pytest.approx(0.025)
-    assert result.high == pytest.approx(0.975)
+
+    @dataclass(frozen=True)
+    class Opaque(AverageConfidence):
+        name: ClassVar[str] = "opaque"
+
+        def row_values(self, learned: None, total: Any, rows: Predictions) -> None:  # type: ignore[override]
+            return None
+
+    result = oodometer.estimate(source, target, methods=["ac", Opaque()])
+    widths = [e.high - e.low for e in result.estimates if e.high is not None and e.low is not None]
+    assert widths[0] < widths[1]
 
 
 def test_segments_cover_the_target() -> None:
@@ -282,20 +298,19 @@ def test_segments_cover_the_target() -> None:
     assert [(s.value, s.n) for s in result.segments] == [("a", 100), ("b", 200)]
     total = sum(s.estimate.value * s.n for s in result.segments if s.estimate) / target.n
     assert result.headline.estimate.method == "cot"
-    assert {s.estimate.method for s in result.segments if s.estimate} == {"atc-mc"}
-    assert total == pytest.approx(result["atc-mc"].value)
+    assert {s.estimate.method for s in result.segments if s.estimate} == {"segment"}
+    assert total == pytest.approx(result.headline.estimate.value, abs=1e-12)
     with pytest.raises(InputError, match="There are 300 rows but 5 values of segment_by"):
         oodometer.estimate(source, target, segment_by=[1, 2, 3, 4, 5])
 
 
-def test_progress_reports_every_method_and_segment() -> None:
+def test_progress_reports_every_method() -> None:
     source, target = toy_pair()
     seen: list[tuple[int, int, str]] = []
     by = np.arange(target.n) % 2
     oodometer.estimate(source, target, segment_by=by, progress=lambda *step: seen.append(step))
     steps = [step for _, _, step in seen]
     assert "atc-mc" in steps
-    assert "segment 1" in steps
     assert all(0 <= done < total for done, total, _ in seen)
 
 
@@ -341,32 +356,29 @@ def test_numeric_segments_are_sorted_by_number() -> None:
 
 
 def test_cot_interval_covers_the_accuracy_without_shift() -> None:
-    """The interval includes the uncertainty of the calibration on 150 source rows."""
+    """The interval includes the uncertainty of the calibration on the source."""
     covered = []
-    for seed in range(40):
-        source, target = toy_predictions(150, seed=seed), toy_predictions(4000, seed=seed + 1000)
+    for seed in range(15):
+        source, target = (
+            toy_predictions(20_000, seed=seed),
+            toy_predictions(20_000, seed=seed + 1000),
+        )
         estimate = oodometer.estimate(source, target, methods="cot", replicates=50)["cot"]
-        assert estimate.low is not None
-        assert estimate.high is not None
+        if estimate.low is None or estimate.high is None:  # too few rows per class
+            continue
         covered.append(estimate.low <= target.correct.mean() <= estimate.high)
     assert 0.85 <= np.mean(covered) <= 1.0
 
 
-def test_interval_adds_the_calibration_uncertainty() -> None:
-    source, target = toy_pair()
-    result = oodometer.estimate(source, target, methods="ac", temperature=None)["ac"]
+def test_interval_of_ac_is_that_of_calibration_and_label_noise() -> None:
+    """Without shift, the variance of AC is Var(correct − p) (1/n_s + 1/n_t)."""
+    source, target = toy_predictions(4000, seed=1), toy_predictions(2000, seed=2)
+    result = oodometer.estimate(source, target, methods="ac")["ac"]
     assert result.low is not None
-    drawn = AverageConfidence().resample(
-        None, moments(target.confidence), rng_for(0, "bootstrap", "ac"), 200
-    )
-    alone = result.value - np.quantile(drawn, 0.025)
-    differences = [
-        right - confidence
-        for right, confidence in zip(source.correct, source.confidence, strict=True)
-    ]
-    variance = np.mean((differences - np.mean(differences)) ** 2)
-    uncertainty = 1.959964 * np.sqrt(variance / len(differences))
-    assert result.value - result.low == pytest.approx(np.sqrt(alone**2 + uncertainty**2), rel=1e-4)
+    assert result.high is not None
+    scaled = source.at_temperature(result.temperature or 1.0)
+    variance = float((scaled.correct - scaled.confidence).var()) * (1 / 4000 + 1 / 2000)
+    assert result.high - result.low == pytest.approx(2 * 1.96 * np.sqrt(variance), rel=0.1)
 
 
 def extreme_pair(name: str) -> tuple[Predictions, Predictions]:
@@ -399,9 +411,7 @@ def test_extreme_inputs_give_valid_numbers_or_reasons(name: str) -> None:
     source, target = extreme_pair(name)
     result = oodometer.estimate(source, target, replicates=20)
     for estimate in result.estimates:
-        assert estimate.low is not None
-        assert estimate.high is not None
-        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1, estimate.method
+        check_interval(estimate)
     assert all(result.skipped.values())
     assert {*values(result), *result.skipped} == {member.name for member in estimators.available()}
     # Critics of a thousand classes have a million weights and take a minute.

@@ -1,4 +1,4 @@
-"""Choice of the headline and of the method for segments."""
+"""Choice of the headline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from oodometer import estimators
 from oodometer.assessment.headline import (
     METHOD_ORDER,
     SIMILARITY_DIAGNOSTICS,
-    select_for_segments,
     select_headline,
 )
 from oodometer.core.predictions import Predictions
@@ -85,14 +84,14 @@ def test_doc_is_chosen_if_source_and_target_look_alike(levels: tuple[str, ...], 
     )
 
 
-def test_segments_avoid_cot_and_aline() -> None:
+@pytest.mark.parametrize(
+    ("calibrated", "gap", "name"),
+    [(True, "ok", "ac"), (True, "warning", "doc"), (False, "ok", "doc")],
+)
+def test_ac_is_chosen_if_domains_look_alike_and_scores_are_calibrated(
+    calibrated: bool, gap: str, name: str
+) -> None:
+    results = estimates("cot", "doc", "ac")
+    statuses = {**dict.fromkeys(SIMILARITY_DIAGNOSTICS, "ok"), "calibration_gap": gap}
     source = toy_predictions(50)
-    assert select_for_segments(["cot", "doc", "atc-mc"], source) == "atc-mc"
-    assert select_for_segments(["cot"], source) == "cot"
-    assert select_for_segments(["cot", "aline-s"], source) == "cot"
-    assert select_for_segments(["mine"], source) == "mine"
-
-
-def test_segments_avoid_atc_if_the_source_has_no_errors() -> None:
-    perfect = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=[0, 0])
-    assert select_for_segments(["cot", "atc-mc", "atc-ne", "doc"], perfect) == "doc"
+    assert select_headline(results, source, calibrated=calibrated, statuses=statuses)[0] == name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oodometer.assessment._estimate import learn_source
 from oodometer.assessment.cbpe import METRIC_NAMES, expected_metrics
 from oodometer.assessment.dis2 import lower_bound
 from oodometer.assessment.noninferiority import noninferiority_test
@@ -31,7 +32,8 @@ def test_results_equal_those_of_the_functions_at_the_temperature() -> None:
         temperature=2.0,
     )
     calibrated, unlabelled = source.at_temperature(2.0), target.without_labels().at_temperature(2.0)
-    assert result.metrics == expected_metrics(unlabelled)
+    learned, _ = learn_source(source, 2.0, "auto", seed=0)
+    assert result.metrics == expected_metrics(unlabelled, learned)
     assert result.bound == lower_bound(calibrated, unlabelled)
     assert result.verdict == noninferiority_test(calibrated, unlabelled, margin=0.1)
     accuracy, bound, verdict = result.sentences
@@ -47,12 +49,16 @@ def test_metric_table_has_one_row_per_class() -> None:
     source, target = toy_pair()
     result = run_additional(AdditionalRequests(metrics=METRIC_NAMES), source, target)
     headings, rows = result.metric_table
-    assert headings == ("class", "precision", "recall", "f1", "auroc", "average precision")
+    names = ("precision", "recall", "f1", "auroc", "average precision")
+    assert headings[0] == "class"
+    assert headings[1::2] == names
+    assert headings[2::2] == tuple(f"{name} (source)" for name in names)
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "macro"]
     (recall,) = (
         metric for metric in result.metrics if (metric.metric, metric.scope) == ("recall", "2")
     )
-    assert rows[2][2] == f"{recall.value:.2f} ({recall.low:.2f}–{recall.high:.2f})"
+    assert rows[2][4] == f"{recall.source_value:.2f}"
+    assert rows[2][3] == f"{recall.value:.2f} ({recall.low:.2f}–{recall.high:.2f})"
     lacking = Predictions.from_probs(np.tile([[1.0, 0.0]], (5, 1)))
     known = Predictions.from_probs([[1.0, 0.0], [0.4, 0.6]], labels=[0, 1])
     assert (
@@ -61,6 +67,60 @@ def test_metric_table_has_one_row_per_class() -> None:
         ]
         == "–"
     )
+
+
+def test_metrics_are_computed_for_each_segment() -> None:
+    source, target = toy_predictions(1000), toy_predictions(600, seed=1)
+    sites = np.array(["north", "south", "west"])
+    result = run_additional(
+        AdditionalRequests(metrics=("f1", "accuracy")),
+        source,
+        target,
+        segment_by=sites[np.arange(600) % 3],
+        source_segment_by=sites[np.arange(1000) % 2],
+    )
+    assert [(s.value, s.n, s.n_source) for s in result.segment_metrics] == [
+        ("north", 200, 500), ("south", 200, 500), ("west", 200, 0),
+    ]  # fmt: skip
+    for segment in result.segment_metrics:
+        scopes = [(metric.metric, metric.scope) for metric in segment.metrics]
+        assert scopes == [("accuracy", "all"), ("f1", "macro")]
+        has_source = segment.n_source > 0
+        assert all((m.source_value is not None) == has_source for m in segment.metrics)
+    truth = float(source.correct[::2].mean())
+    assert result.segment_metrics[0].metrics[0].source_value == pytest.approx(truth)
+    headings, rows = result.segment_table
+    assert headings == ("segment", "rows", "accuracy", "accuracy (source)", "f1", "f1 (source)")
+    assert [row[:2] for row in rows] == [("north", "200"), ("south", "200"), ("west", "200")]
+    assert result.segment_scope == "mean over classes"
+    assert result.to_dict()["segment_metrics"][2]["metrics"][0]["source_value"] is None
+
+
+def test_segments_of_two_classes_have_the_metrics_of_the_second_class() -> None:
+    source, target = toy_predictions(500, 2), toy_predictions(400, 2, seed=1)
+    requests = AdditionalRequests(metrics=("recall",))
+    segment_by = np.arange(400) % 2
+    result = run_additional(requests, source, target, segment_by=segment_by)
+    assert [m.scope for s in result.segment_metrics for m in s.metrics] == ["1", "1"]
+    assert result.segment_scope == "class 1"
+    whole = run_additional(requests, source, target, segment_by=np.zeros(400))
+    (metric,) = whole.segment_metrics[0].metrics
+    assert metric.value == whole.metrics[1].value
+    assert (metric.low, metric.high) == (whole.metrics[1].low, whole.metrics[1].high)
+
+
+def test_calibration_is_that_of_the_assessment() -> None:
+    source, target = toy_predictions(3000, 2), toy_predictions(1000, 2, seed=1)
+    requests = AdditionalRequests(metrics=("accuracy",))
+    values = {
+        name: run_additional(requests, source, target, temperature=3.0, calibration=name)
+        for name in ("none", "isotonic")
+    }
+    truth = float(target.correct.mean())
+    (accuracy,) = values["isotonic"].metrics
+    assert accuracy.value == pytest.approx(truth, abs=0.03)
+    assert accuracy.source_value == pytest.approx(float(source.correct.mean()))
+    assert "; on the source: " in values["none"].sentences[0]
 
 
 def test_classes_are_matched_by_name() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from oodometer.assessment.bootstrap import LearnedSource
 from oodometer.assessment.partial_sums import (
     FittedEstimator,
     PartialResult,
@@ -20,7 +21,9 @@ from oodometer.assessment.partial_sums import (
     one_pass_predictions,
 )
 from oodometer.assessment.ppi import BinnedAccuracy
+from oodometer.assessment.segments import RowCorrectness, segment_sums
 from oodometer.core import softmax_kernels
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.data.batch_reader import FilePartition, infer_schema, make_partitions
@@ -30,6 +33,7 @@ from oodometer.testing import toy_predictions
 from tests.support.partitioned_files import table_of, write
 
 ROWS = toy_predictions(n=100)
+CORRECTNESS = RowCorrectness.fit(LearnedSource(ROWS, None, Calibration("temperature", None, ROWS)))
 ESTIMATORS = (
     FittedEstimator(AverageConfidence(), None),
     FittedEstimator(BBSE(), BBSE().learn(ROWS)),
@@ -58,7 +62,7 @@ def plan(path: Path) -> ScanPlan:
         priority_bound=2**32,
         max_labels=10,
         binned_accuracy=BinnedAccuracy.fit(ROWS),
-        segment_estimator=ESTIMATORS[1],
+        row_correctness=CORRECTNESS,
     )
 
 
@@ -72,11 +76,10 @@ def test_totals_of_a_partition_equal_those_of_its_rows(path: Path, plan: ScanPla
         expected = fitted.summarize(whole)
         np.testing.assert_allclose(result.totals[fitted.estimator.name], expected, rtol=1e-12)
     halves = {value: whole.rows(slice(start, None, 2)) for value, start in (("b", 0), ("a", 1))}
-    assert {value: segment.n for value, segment in result.segments.items()} == {"a": 50, "b": 50}
+    assert {value: sums[0] for value, sums in result.segments.items()} == {"a": 50, "b": 50}
     for value, rows in halves.items():
-        expected = ESTIMATORS[1].summarize(rows)
-        np.testing.assert_array_equal(result.segments[value].total, expected)
-        assert result.segments[value].method == "bbse"
+        expected = segment_sums(CORRECTNESS(rows))
+        np.testing.assert_allclose(result.segments[value], expected, rtol=1e-12)
     assert result.sample is not None
     assert (len(result.sample), sorted(result.sample.columns)) == (30, ["by", "scores"])
     assert result.labelled_sample is not None
@@ -93,8 +96,7 @@ def test_merged_results_equal_the_result_of_all_rows(path: Path, plan: ScanPlan)
     np.testing.assert_allclose(merged.totals["ac"], whole.totals["ac"], rtol=1e-12)
     np.testing.assert_array_equal(merged.totals["bbse"], whole.totals["bbse"])
     for value, segment in whole.segments.items():
-        np.testing.assert_array_equal(merged.segments[value].total, segment.total)
-        assert merged.segments[value].n == segment.n
+        np.testing.assert_allclose(merged.segments[value], segment, rtol=1e-12)
     np.testing.assert_array_equal(merged.bin_counts, whole.bin_counts)
 
 

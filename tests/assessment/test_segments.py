@@ -1,10 +1,22 @@
-"""Sortable values of segments."""
+"""Estimates by segment, and sortable values of segments."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from oodometer.assessment.partial_sums import segment_values
+import oodometer
+from oodometer.assessment.conformal_interval import History
+from oodometer.assessment.segments import (
+    SourceSegment,
+    SourceSegments,
+    segment_values,
+    shift_to_mean,
+)
+from oodometer.core.predictions import Predictions
+from oodometer.testing import toy_pair, toy_predictions
 
 
 def test_times_become_days_and_other_types_text() -> None:
@@ -16,3 +28,104 @@ def test_times_become_days_and_other_types_text() -> None:
 
 def test_numbers_are_sorted_numerically() -> None:
     assert np.unique(segment_values(np.array([10, 9, 10]))).tolist() == [9, 10]
+
+
+def calibrated_rows(n: int, shift: float, seed: int) -> Predictions:
+    """Return two-class rows; with a shift, the log-odds of class 1 are too low by it."""
+    rng = np.random.default_rng(seed)
+    odds = rng.normal(0, 2, n)
+    labels = rng.random(n) < 1 / (1 + np.exp(-odds - shift))
+    return Predictions.from_logits(np.column_stack([np.zeros(n), odds]), labels=labels.astype(int))
+
+
+def stack(parts: list[Predictions]) -> tuple[Predictions, np.ndarray]:
+    scores = np.concatenate([np.asarray(part.scores) for part in parts])
+    labels = np.concatenate([np.asarray(part.labels) for part in parts])
+    names = np.repeat([f"s{j}" for j in range(len(parts))], [part.n for part in parts])
+    return Predictions.from_logits(scores, labels=labels), names
+
+
+SHIFTS = (-1.5, 0.0, 1.5)
+
+
+def test_segments_learn_from_the_source_rows_of_the_same_segment() -> None:
+    source, source_by = stack([calibrated_rows(3000, shift, 1) for shift in SHIFTS])
+    target, by = stack([calibrated_rows(3000, shift, 2) for shift in SHIFTS])
+    with_source = oodometer.estimate(source, target, segment_by=by, source_segment_by=source_by)
+    without = oodometer.estimate(source, target, segment_by=by)
+    errors = []
+    for result in (with_source, without):
+        truths = [target.correct[by == segment.value].mean() for segment in result.segments]
+        values = [segment.estimate.value for segment in result.segments if segment.estimate]
+        errors.append(np.abs(np.subtract(values, truths)).mean())
+    assert errors[0] < 0.015
+    assert errors[1] > 2 * errors[0]
+    first = with_source.segments[0]
+    assert first.n_source == 3000
+    assert first.source_accuracy == pytest.approx(source.correct[:3000].mean())
+    assert without.segments[0].source_accuracy is None
+
+
+def test_mean_of_segments_is_the_headline() -> None:
+    source, target = toy_pair()
+    by = np.arange(target.n) % 7
+    for labels in (None, (np.arange(120), np.asarray(target.labels)[:120])):
+        result = oodometer.estimate(source, target, segment_by=by, target_labels=labels)
+        total = sum(s.n * s.estimate.value for s in result.segments if s.estimate) / target.n
+        assert total == pytest.approx(result.headline.estimate.value, abs=1e-9)
+
+
+def test_segment_with_enough_labels_is_estimated_from_them() -> None:
+    source, target = toy_predictions(1000, seed=1), toy_predictions(600, seed=2)
+    by = np.repeat(["a", "b"], 300)
+    labels = (np.arange(100), np.asarray(target.labels)[:100])
+    result = oodometer.estimate(source, target, segment_by=by, target_labels=labels)
+    methods = [segment.estimate.method for segment in result.segments if segment.estimate]
+    assert methods == ["ppi++", "segment"]
+
+
+def test_history_gives_every_segment_a_typical_range() -> None:
+    source, target = toy_pair()
+    history = History(np.full(19, 0.8), np.linspace(0.7, 0.79, 19))
+    result = oodometer.estimate(source, target, segment_by=np.arange(target.n) % 2, history=history)
+    for segment in result.segments:
+        assert segment.estimate is not None
+        assert segment.shift is not None
+        assert segment.shift.low < segment.estimate.value < segment.shift.high
+
+
+def test_status_of_a_segment_is_its_own() -> None:
+    source = toy_predictions(2000, seed=1)
+    alike, different = toy_predictions(500, seed=2), toy_predictions(500, sharpness=0.3, seed=3)
+    scores = np.concatenate([np.asarray(alike.scores), np.asarray(different.scores)])
+    result = oodometer.estimate(
+        source, Predictions.from_logits(scores), segment_by=np.repeat(["alike", "different"], 500)
+    )
+    assert [segment.status == "ok" for segment in result.segments] == [True, False]
+
+
+def test_few_source_rows_are_shrunk_to_the_whole() -> None:
+    source = SourceSegments(
+        {"many": SourceSegment(10_000, 0.9, 0.1), "few": SourceSegment(2, 0.5, 0.1)},
+        residual_variance=0.1,
+        between=0.01,
+        between_error=0.0,
+        n=10_002,
+    )
+    assert source.correction("many")[0] == pytest.approx(0.1, rel=0.01)
+    assert source.correction("few")[0] == pytest.approx(0.1 / 6, rel=0.01)
+    assert source.correction("unknown")[0] == 0.0
+    assert source.correction("unknown")[1] > source.correction("many")[1]
+
+
+@given(
+    values=st.lists(st.floats(0, 1), min_size=1, max_size=8),
+    mean=st.floats(0.001, 0.999),
+)
+def test_shifted_values_have_the_mean_and_keep_their_order(
+    values: list[float], mean: float
+) -> None:
+    weights = np.full(len(values), 1 / len(values))
+    shifted = shift_to_mean(np.array(values), weights, mean)
+    assert shifted.mean() == pytest.approx(mean, abs=1e-9)
+    assert (np.diff(shifted[np.argsort(values)]) >= -1e-12).all()

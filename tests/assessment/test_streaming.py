@@ -19,19 +19,20 @@ from hypothesis import strategies as st
 import oodometer
 from oodometer import estimators
 from oodometer.assessment import streaming
-from oodometer.assessment.bootstrap import make_runs
+from oodometer.assessment.bootstrap import LearnedSource, make_runs
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.partial_sums import PartialResult
+from oodometer.assessment.reference import EstimateOptions
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.streaming import (
     PREVIEW_ROWS,
-    EstimateOptions,
     RowProgress,
     StreamedTarget,
     estimate_files,
     load_source,
     scan,
 )
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
@@ -150,7 +151,7 @@ def test_sums_do_not_depend_on_the_partitions(
             for rows in (source, target)]  # fmt: skip
     write(table_of(both[0], True), folder / "source.parquet")
     split(table_of(both[1]), folder / "t", [min(end, n) for end in ends], group=group)
-    options = EstimateOptions(MERGEABLE, temperature, None, seed, 20)
+    options = EstimateOptions(MERGEABLE, temperature, seed=seed, replicates=20)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_reader, "PARTITION_ROWS", 30)
         patch.setattr(batch_reader, "MAX_BATCH_ROWS", batch)
@@ -184,11 +185,13 @@ def test_sample_does_not_depend_on_the_partitions(
         assert sampled == (estimate.method not in MERGEABLE)
     expected = values(in_memory())
     for name in MERGEABLE:
-        assert values(result)[name] == pytest.approx(expected[name], rel=1e-9)
+        assert values(result)[name][0] == pytest.approx(expected[name][0], rel=1e-9)
+        # The width of the interval is computed from the sample.
+        assert values(result)[name][1:] == pytest.approx(expected[name][1:], abs=0.02)
     assert (result.n_target, result.n_source) == (300, 400)
 
 
-def test_segments_of_a_method_that_is_not_mergeable_come_from_the_sample(
+def test_segments_read_all_rows_also_if_the_headline_reads_a_sample(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = EstimateOptions(["cot"], segment_by="site")
@@ -196,7 +199,9 @@ def test_segments_of_a_method_that_is_not_mergeable_come_from_the_sample(
     assert_same(whole, in_memory(methods=["cot"], segment_by=SITES))
     monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 60)
     part = estimate_files(folder / "source.parquet", folder / "target", options=options)
-    assert sum(segment.n for segment in part.segments) == 60
+    assert sum(segment.n for segment in part.segments) == 300
+    total = sum(segment.n * segment.estimate.value for segment in part.segments if segment.estimate)
+    assert total / 300 == pytest.approx(part.headline.estimate.value, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "days"])
@@ -232,9 +237,13 @@ def test_csv_column_may_start_with_integers_and_continue_with_fractions(
     rows = probabilities_only(toy_predictions(k=2), labelled=True)
     write(table_of(rows, True), folder / "two.parquet")
     result = estimate_files(
-        folder / "two.parquet", folder / "two.csv", options=EstimateOptions(["ac"], None)
+        folder / "two.parquet",
+        folder / "two.csv",
+        options=EstimateOptions(["ac"], None, calibration="temperature"),
     )
-    assert result["ac"].value == pytest.approx((80 + 0.75) / 81)
+    # Zeros are replaced by 1/(2 · 400), because the source has 400 rows.
+    certain = 1 / (1 + 1 / 800)
+    assert result["ac"].value == pytest.approx((80 * certain + 0.75) / 81)
     assert result.n_target == 81
 
 
@@ -644,8 +653,10 @@ def test_estimate_from_total_equals_estimate_from_rows() -> None:
     for estimator in estimators.MEMBERS:
         if not isinstance(estimator, StreamingEstimator) or not estimator.is_mergeable:
             continue
-        run = make_runs([estimator], source, None, seed=0, replicates=20)[estimator.name]
-        result = run.from_total(estimator.summarize(estimator.learn(source), target))
+        learned = LearnedSource(source, None, Calibration("temperature", None, source))
+        run = make_runs([estimator], learned, seed=0, replicates=20)[estimator.name]
+        total = estimator.summarize(estimator.learn(source), target)
+        result = run.from_total(total, target, target.n)
         assert result == run.run(target), estimator.name
         assert result.value == estimator.estimate(source, target).value, estimator.name
         assert (result.method, result.assumes) == (estimator.name, estimator.assumes)

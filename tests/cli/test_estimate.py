@@ -19,7 +19,7 @@ import pytest
 
 import oodometer
 from oodometer.core.predictions import Predictions
-from oodometer.testing import toy_pair
+from oodometer.testing import toy_pair, toy_predictions
 from tests.support.command_line import CommandResult, assert_one_line_error, run, run_json
 
 NAMES = ("cat", "dog", "eel", "fox")
@@ -117,12 +117,63 @@ def test_segment_by_gives_one_estimate_per_segment(folder: Path) -> None:
     result = estimated(folder, "source.parquet", "target.parquet", "--segment-by", "site")
     assert [(s["segment"], s["n"]) for s in result["segments"]] == [("north", 150), ("south", 150)]
     source, target = toy_pair()
-    north = Predictions.from_probs(target.probs[::2])
-    alone = oodometer.estimate(
-        Predictions.from_probs(source.probs, labels=source.labels), north, methods=["atc-mc"]
+    in_memory = oodometer.estimate(
+        Predictions.from_probs(source.probs, labels=source.labels),
+        Predictions.from_probs(target.probs),
+        segment_by=np.array(["north", "south"])[np.arange(target.n) % 2],
     )
-    assert result["segments"][0]["value"] == pytest.approx(alone["atc-mc"].value)
-    assert result["segments"][0]["low"] < result["segments"][0]["value"]
+    for segment, expected in zip(result["segments"], in_memory.segments, strict=True):
+        assert expected.estimate is not None
+        assert segment["value"] == pytest.approx(expected.estimate.value)
+        assert segment["low"] < segment["value"] < segment["high"]
+    mean = np.mean([segment["value"] for segment in result["segments"]])
+    assert mean == pytest.approx(result["headline"]["value"])
+
+
+def test_decisions_of_a_column_or_a_threshold_are_assessed(folder: Path) -> None:
+    rows = {name: toy_predictions(n, k=2, seed=n) for name, n in (("s", 800), ("t", 600))}
+    for name, part in rows.items():
+        decided = Predictions.from_probs(part.probs).decide(0.8).classes
+        table = columns(part, name == "s")
+        pq.write_table(pa.table(table), folder / f"{name}.parquet")
+        pq.write_table(pa.table({**table, "pred": decided}), folder / f"{name}_pred.parquet")
+    by_threshold = estimated(folder, "s.parquet", "t.parquet", "--threshold", "0.8")
+    by_column = estimated(folder, "s_pred.parquet", "t_pred.parquet")
+    assert by_threshold == by_column
+    streamed = estimated(folder, "s_pred.parquet", "t_pred.parquet", "--stream")
+    assert streamed["headline"]["value"] == pytest.approx(by_column["headline"]["value"])
+    source = Predictions.from_probs(rows["s"].probs, labels=rows["s"].labels).decide(0.8)
+    assert by_column["source_accuracy"] == pytest.approx(source.correct.mean())
+    skipped = {entry["method"]: entry["reason"] for entry in by_column["skipped"]}
+    assert "not of given decisions" in skipped["cot"]
+    shown = run(folder, "estimate", "s_pred.parquet", "t.parquet")
+    assert shown.returncode == 2
+    assert "The source has decisions (a column pred), the target has none." in shown.stderr
+    shown = run(folder, "estimate", "s.parquet", "t.parquet", "--threshold", "x")
+    assert "--threshold must be a number between 0 and 1" in shown.stderr
+
+
+def test_metrics_are_shown_for_each_segment(folder: Path) -> None:
+    source, _ = toy_pair()
+    sites = {"site": np.array(["north", "south"])[np.arange(source.n) % 2]}
+    pq.write_table(pa.table(columns(source, True) | sites), folder / "sites.parquet")
+    words = ("target.parquet", "--segment-by", "site", "--metric", "f1,auroc", "--method", "ac")
+    result = estimated(folder, "sites.parquet", *words)["additional"]["segment_metrics"]
+    assert [(s["value"], s["n"], s["n_source"]) for s in result] == [
+        ("north", 150, 200), ("south", 150, 200),
+    ]  # fmt: skip
+    for segment in result:
+        assert [(m["metric"], m["scope"]) for m in segment["metrics"]] == [
+            ("f1", "macro"), ("auroc", "macro"),
+        ]  # fmt: skip
+        assert all(m["low"] <= m["value"] <= m["high"] for m in segment["metrics"])
+        assert all(0 <= m["source_value"] <= 1 for m in segment["metrics"])
+    shown = run(folder, "estimate", "sites.parquet", *words, "--html", "page.html").stdout
+    assert "Expected metrics by segment (mean over classes)" in shown
+    assert "auroc (source)" in shown
+    page = (folder / "page.html").read_text()
+    assert "Expected metrics by segment" in page
+    assert "Auroc (source)" in page
 
 
 def test_segment_by_a_timestamp_gives_one_estimate_per_day(folder: Path) -> None:

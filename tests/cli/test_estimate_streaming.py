@@ -99,10 +99,11 @@ def test_note_if_every_target_row_has_a_label(folder: Path) -> None:
 def test_additional_analyses_use_the_sample_and_mention_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("--metric", "all", "--bound", "--margin", "0.2")
+    words = ("--metric", "all", "--bound", "--margin", "0.2", "--segment-by", "site")
     whole = estimated(folder, "target.parquet", *words)["additional"]
     assert rounded(estimated(folder, "scores", *words)["additional"]) == rounded(whole)
     assert whole["metrics"]
+    assert whole["segment_metrics"]
     monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
     reasons = estimated(folder, "scores", *words)["additional"]["reasons"]
     assert reasons[-1] == "These results are computed from a random sample of 50 target rows."

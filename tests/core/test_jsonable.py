@@ -101,7 +101,8 @@ def test_json_values_are_unchanged(value: Any) -> None:
 def test_results_have_these_keys_in_this_order() -> None:
     estimate = Estimate(0.5, "ac", notes=("a note",), facts={"rows": 2}).to_dict()
     assert list(estimate) == [
-        "method", "value", "low", "high", "assumes", "temperature", "notes", "facts"
+        "method", "value", "low", "high", "assumes", "temperature", "notes", "facts",
+        "calibration",
     ]  # fmt: skip
     assert (estimate["notes"], estimate["facts"]) == (["a note"], {"rows": 2.0})
     assert type(estimate["facts"]["rows"]) is float

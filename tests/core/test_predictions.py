@@ -128,6 +128,7 @@ def test_large_arrays_are_not_converted_as_a_whole(
 ) -> None:
     scores = np.full((200_000, 10), 0.1, dtype=dtype)
     scores[:, 3] += 1e-4 if form == "probs" else 5.0
+    scores[:, 4] -= 1e-4 if form == "probs" else 0.0
     scores = np.asfortranarray(scores) if order == "F" else scores
     door: Door = Predictions.from_probs if form == "probs" else Predictions.from_logits
 

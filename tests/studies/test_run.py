@@ -390,6 +390,6 @@ def test_summary_is_one_sentence_per_fact() -> None:
     ran = StudyRunResult(5, 1, 1, {"b on 0": "no"}, 2, 3, 100.0)
     assert ran.summary() == (
         "1 evaluations computed in 2 min, 1 failed; 2 of 5 are stored, 3 remain. 2 models did not "
-        "converge and are skipped. 3 models are not trained yet: oodometer pool run."
+        "converge and are skipped. 3 models are not trained yet; `oodometer pool run SPEC` trains them."
     )
     assert json.loads(json.dumps(ran.to_dict()))["left"] == 3

@@ -272,5 +272,7 @@ def test_groups_with_different_classes_are_rejected() -> None:
 
 def test_pool_without_models_names_the_training_command(tmp_path: Path) -> None:
     study = Study.open({"pools": [{"spec": "toy-mlp", "folder": str(tmp_path)}]})
-    with pytest.raises(InputError, match=r"no trained model in .* oodometer pool run toy-mlp"):
+    with pytest.raises(
+        InputError, match=r"no trained model in .* `oodometer pool run toy-mlp --models-dir"
+    ):
         study.available_models()

@@ -1,4 +1,4 @@
-"""Accuracy estimation: `estimate`, `estimate_files`, diagnostics and labelling plans."""
+"""Accuracy estimation: `estimate`, `Reference`, `estimate_files`, diagnostics and labelling plans."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.assessment._estimate import estimate, estimates
+    from oodometer.assessment._estimate import estimates
     from oodometer.assessment.conformal_interval import History
     from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
+    from oodometer.assessment.reference import EstimateOptions, Reference, estimate
     from oodometer.assessment.result import Assessment
-    from oodometer.assessment.streaming import EstimateOptions, estimate_files
+    from oodometer.assessment.streaming import estimate_files
 
 __all__ = [
     "Assessment",
     "EstimateOptions",
     "History",
     "LabelingPlan",
+    "Reference",
     "estimate",
     "estimate_files",
     "estimates",
@@ -29,10 +31,11 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Assessment": "result",
-            "EstimateOptions": "streaming",
+            "EstimateOptions": "reference",
             "History": "conformal_interval",
             "LabelingPlan": "labeling_plan",
-            "estimate": "_estimate",
+            "Reference": "reference",
+            "estimate": "reference",
             "estimate_files": "streaming",
             "estimates": "_estimate",
             "plan_labels": "labeling_plan",

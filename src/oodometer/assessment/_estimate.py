@@ -1,16 +1,17 @@
-"""estimate(): run every applicable estimator, diagnose the shift, choose the headline."""
+"""Assessment of a target: run every applicable estimator, diagnose the shift, choose the headline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from oodometer import estimators as registered
 from oodometer.assessment import headline
-from oodometer.assessment.bootstrap import EstimatorRun, make_runs, run_all
+from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs, run_all
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
@@ -19,181 +20,102 @@ from oodometer.assessment.diagnostics import (
     estimate_range,
     worst_status,
 )
-from oodometer.assessment.partial_sums import PartialResult, segment_values
 from oodometer.assessment.ppi import (
     PPI_METHOD,
     FewLabelsEstimate,
     labelled_rows,
-    ppi_from_labels,
 )
 from oodometer.assessment.result import Assessment, Headline, Segment, format_percent
+from oodometer.assessment.segments import (
+    LabelledRows,
+    RowCorrectness,
+    SegmentModel,
+    estimate_segments,
+    group_rows,
+    segment_sums,
+    segment_values,
+    with_status,
+)
 from oodometer.core import validation
 from oodometer.core.array_types import Array
-from oodometer.core.calibration import Temperature, fit_temperature
-from oodometer.core.errors import InputError, NotApplicable, out_of_range
+from oodometer.core.calibration import (
+    CALIBRATION_METHODS,
+    Calibration,
+    CalibrationMethod,
+    Temperature,
+    calibrate,
+    fit_temperature,
+)
+from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.results import Estimate
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
-from oodometer.parallel.runners import limit_to_one_thread
+
+if TYPE_CHECKING:
+    from oodometer.assessment.partial_sums import PartialResult
 
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
 
 
-@limit_to_one_thread()
-def estimate(
-    source: Predictions,
-    target: Predictions,
-    *,
-    other_models: Predictions | Sequence[Predictions] | None = None,
-    other_models_on_source: Predictions | Sequence[Predictions] | None = None,
-    target_labels: Any = None,
-    history: HistoryInput = None,
-    methods: str | Sequence[str | Estimator] | None = None,
-    temperature: float | Literal["fit"] | None = "fit",
-    segment_by: Any = None,
-    seed: int = 0,
-    replicates: int = 200,
-    progress: ProgressCallback | None = None,
-) -> Assessment:
-    """Estimate the accuracy on an unlabelled target with every applicable method.
-
-    Each estimate has a 95 % confidence interval. The interval reflects sampling error only, not
-    violations of the method's assumption. The diagnostics and the typical range from `history`
-    indicate such violations.
-
-    Parameters
-    ----------
-    source : Predictions
-        Predictions on labelled held-out data that the model was not trained on.
-    target : Predictions
-        Predictions on the new data. Labels of the target are ignored; see `target_labels`.
-    other_models : Predictions or sequence of Predictions, optional
-        Predictions of other models on the target rows, in the same order. GDE requires one other
-        model that was trained with a different random seed but is otherwise equal.
-        Agreement-on-the-line requires several other models.
-    other_models_on_source : Predictions or sequence of Predictions, optional
-        Predictions of the same other models on the source rows.
-    target_labels : tuple of (rows, labels), or sequence, optional
-        Labels of a few target rows, either as a pair of row numbers and labels, or as a sequence
-        with one label per target row in which missing labels are None, NaN or empty strings. The
-        headline is then estimated from these labels by PPI++.
-    history : History or sequence of Predictions, optional
-        At least five past domains with known accuracy, either as a History of estimates and
-        accuracies, or as labelled predictions. The result then has a typical range, which includes
-        the error caused by shift.
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
-        estimators are run.
-    temperature : float, "fit" or None
-        Temperature by which the logits of source and target are divided. With "fit", it is
-        calibrated on the source. With None, the scores are not changed.
-    segment_by : array of shape (n,), optional
-        One value per target row. The accuracy of each segment is then estimated as well.
-    seed : int
-        Random seed.
-    replicates : int
-        Number of bootstrap replicates, at least 20.
-    progress : callable, optional
-        Called with the number of finished steps, the total number of steps, and the name of the
-        current step.
-
-    Returns
-    -------
-    Assessment
-        Estimates of all applicable methods, the headline, diagnostics and segments.
-
-    Raises
-    ------
-    InputError
-        If the source has no labels, or if source, target and the other arguments do not match.
-    NotApplicable
-        If no method is applicable, or if one of `methods` is not applicable.
-
-    Examples
-    --------
-    The estimate of AC is the mean confidence of the target:
-
-    >>> source = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
-    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
-    >>> result = estimate(source, target, methods="ac", temperature=None)
-    >>> round(result["ac"].value, 3), result.source_accuracy
-    (0.8, 0.5)
-    """
-    source, target = validate_inputs(source, target, other_models, other_models_on_source)
-    check_replicates(replicates)
-    segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
-    calibration, used_temperature = resolve_temperature(source, target, temperature)
-    if used_temperature is not None:
-        source = source.at_temperature(used_temperature)
-        target = target.at_temperature(used_temperature)
-    runs = make_runs(
-        resolve_estimators(methods), source, used_temperature, seed=seed, replicates=replicates
-    )
-    return assess(
-        runs,
-        target,
-        PartialResult(n=target.n),
-        calibration=calibration,
-        label_estimate=(
-            None if target_labels is None else ppi_from_labels(source, target, target_labels, seed)
-        ),
-        labelled=_labelled_confidences(target, target_labels),
-        segment_by=segment_by,
-        history=history,
-        all_required=bool(methods),
-        progress=progress,
-    )
-
-
 def assess(
     runs: Mapping[str, EstimatorRun],
     target: Predictions,
-    summary: PartialResult,
+    summary: PartialResult | None,
     *,
-    calibration: Temperature | None,
+    temperature_fit: Temperature | None,
     label_estimate: FewLabelsEstimate | None = None,
     labelled: LabelledConfidences | None = None,
     is_source: bool = False,
-    segment_by: Array | None = None,
+    segment_inputs: SegmentInputs | None = None,
     history: HistoryInput = None,
     all_required: bool = False,
     progress: ProgressCallback | None = None,
 ) -> Assessment:
     """Return the assessment of a target that is in memory or in files.
 
-    If the target is in memory, `target` has all rows, and `summary` contains only their number. If
-    the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
+    If the target is in memory, `target` has all rows, and `summary` is None. If the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
     the pass over all rows. `labelled` are the target rows with labels, `is_source` is whether the
-    files of the target are those of the source, and `segment_by` has one value per row of `target`.
+    files of the target are those of the source.
     """
     run = next(iter(runs.values()))
-    source = run.source
-    is_source |= target.n == summary.n and _have_equal_scores(source, target)
+    learned = run.learned_source
+    source = learned.predictions
+    n_target = target.n if summary is None else summary.n
+    totals = {} if summary is None else summary.totals
+    is_source |= target.n == n_target and _have_equal_scores(source, target)
     estimates, skipped = run_all(
-        runs, target, totals=summary.totals, skipped=summary.skipped, progress=progress
+        runs,
+        target,
+        totals=totals,
+        n_target=n_target,
+        skipped=None if summary is None else summary.skipped,
+        progress=progress,
     )
     _require_results(estimates, skipped, all_required=all_required)
-    if target.n < summary.n:
-        for name in estimates.keys() - summary.totals.keys():
-            note = f"from a random sample of {target.n:,} of {summary.n:,} rows"
+    if target.n < n_target:
+        for name in estimates.keys() - totals.keys():
+            note = f"from a random sample of {target.n:,} of {n_target:,} rows"
             estimates[name] = replace(estimates[name], notes=(*estimates[name].notes, note))
     diagnostics = diagnose(
-        DiagnosticContext(source, target, tuple(estimates.values()), calibration, labelled)
+        DiagnosticContext(
+            source,
+            target,
+            tuple(estimates.values()),
+            temperature_fit,
+            labelled,
+            calibration=learned.calibration,
+        )
     )
-    segments: tuple[Segment, ...] = ()
-    if segment_by is not None:
-        segment_run = runs[headline.select_for_segments(estimates, source)]
-        segments = tuple(_estimate_segments(segment_run, target, segment_by, summary, progress))
     method, why = headline.select_headline(
         estimates,
         source,
-        calibrated=_is_calibrated(calibration, run.temperature),
+        calibrated=_is_calibrated(temperature_fit, learned),
         statuses={diagnostic.name: diagnostic.status for diagnostic in diagnostics},
     )
-    shift = None
+    shift = past = None
     if label_estimate is not None and label_estimate.method == PPI_METHOD:
         # Shift does not bias an estimate from target labels, so no typical range is needed.
         method = PPI_METHOD
@@ -208,13 +130,19 @@ def assess(
         shift = past.interval(estimates[method].value, spread)
     if label_estimate is not None:
         estimates[label_estimate.method] = label_estimate.estimate
+    segments: tuple[Segment, ...] = ()
+    if segment_inputs is not None:
+        segments = _estimate_segments(
+            segment_inputs, estimates[method], learned, target, summary, past, run.seed
+        )
     return Assessment(
         n_source=source.n,
-        n_target=summary.n,
+        n_target=n_target,
         k=source.k,
         source_accuracy=float(source.correct.mean()),
         source_interval=wilson_interval(int(np.count_nonzero(source.correct)), source.n),
-        temperature=run.temperature,
+        temperature=learned.temperature,
+        calibration=learned.calibration.method,
         estimates=tuple(estimates.values()),
         skipped=skipped,
         headline=Headline(estimates[method], why, worst_status(diagnostics)),
@@ -222,11 +150,34 @@ def assess(
         segments=segments,
         seed=run.seed,
         shift=shift,
-        notes=_source_notes(estimates, source.n) if is_source else (),
+        notes=(
+            *dict.fromkeys((*source.notes, *target.notes)),
+            *(_source_notes(estimates, source.n) if is_source else ()),
+        ),
     )
 
 
-def _labelled_confidences(target: Predictions, target_labels: Any) -> LabelledConfidences | None:
+@dataclass(frozen=True, eq=False)
+class SegmentInputs:
+    """Segment values of the target rows, what the source tells, and labelled target rows."""
+
+    target: Array
+    source: SegmentModel
+    labelled: LabelledRows | None = None
+
+
+def labelled_segments(
+    correctness: RowCorrectness, target: Predictions, target_labels: Any, segment_by: Array
+) -> LabelledRows | None:
+    """Return the labelled target rows with their segments; None if there are none."""
+    if target_labels is None:
+        return None
+    rows, correct = labelled_rows(target_labels, target)
+    names = segment_values(segment_by).astype(str)
+    return LabelledRows(names[rows], correct, correctness(target.rows(rows)))
+
+
+def labelled_confidences(target: Predictions, target_labels: Any) -> LabelledConfidences | None:
     """Return the confidences of labelled target rows; None without labels or confidences."""
     if target_labels is None:
         return None
@@ -266,38 +217,43 @@ def _require_results(
         raise NotApplicable(f"Not applicable: {reasons}.")
 
 
-def _is_calibrated(calibration: Temperature | None, temperature: float | None) -> bool:
-    """Return whether a temperature was fitted successfully, or set by the user."""
-    if calibration is None:
-        return temperature is not None
-    return calibration.converged and not calibration.at_bound
+def _is_calibrated(fit: Temperature | None, learned: LearnedSource) -> bool:
+    """Return whether the scores were calibrated, or a temperature was set by the user."""
+    if learned.calibration.calibrator is not None:
+        return True
+    if fit is None:
+        return learned.temperature is not None
+    return fit.converged and not fit.at_bound
 
 
 def _estimate_segments(
-    run: EstimatorRun,
+    inputs: SegmentInputs,
+    headline_estimate: Estimate,
+    learned: LearnedSource,
     target: Predictions,
-    segment_by: Array,
-    summary: PartialResult,
-    progress: ProgressCallback | None,
-) -> Iterator[Segment]:
-    """Yield the estimate for every segment, in the order of the segment values."""
-    totals = [total for _, total in sorted(summary.segments.items())]
-    if totals and totals[0].method == run.estimator.name:
-        for total in totals:
-            if total.reason:
-                yield Segment(total.name, total.n, None, total.reason)
-            else:
-                yield run.estimate_segment(total.name, total.n, total=total.total)
-        return
-    values, inverse = np.unique(segment_values(segment_by), return_inverse=True)
-    names = values.astype(str)
-    order = np.argsort(inverse, kind="stable")
-    starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
-    for j, name in enumerate(names):
-        if progress is not None:
-            progress(j, len(names), f"segment {name}")
-        rows = target.rows(order[starts[j] : starts[j + 1]])
-        yield run.estimate_segment(str(name), rows.n, rows=rows)
+    summary: PartialResult | None,
+    history: History | None,
+    seed: int,
+) -> tuple[Segment, ...]:
+    """Return the estimates of all segments, in the order of the segment values."""
+    if summary is not None:
+        values = sorted(summary.segments)
+        names = np.array(values).astype(str).tolist()
+        sums = {name: summary.segments[value] for name, value in zip(names, values, strict=True)}
+    else:
+        expected = inputs.source.correctness(target)
+        sums = {name: segment_sums(expected[rows]) for name, rows in group_rows(inputs.target)}
+    segments = estimate_segments(
+        sums,
+        headline_estimate,
+        learned,
+        inputs.source.source,
+        labelled=inputs.labelled,
+        history=history,
+        seed=seed,
+    )
+    rows_by_segment = inputs.source.source_rows
+    return with_status(segments, target, inputs.target, learned.predictions, rows_by_segment)
 
 
 def _history_from_predictions(
@@ -313,9 +269,10 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
-        if run.temperature is not None:
-            unlabelled = unlabelled.at_temperature(run.temperature)
-        estimates, skipped = run_all(runs, unlabelled)
+        past_rows = scale(unlabelled, run.learned_source.temperature)
+        # The estimates on past domains are the same for every target.
+        key = ("past estimates", *runs.values())
+        estimates, skipped = past.cached(key, partial(run_all, runs, past_rows))
         if method not in estimates:
             raise InputError(
                 f"{method} is not applicable to domain {number} of the history: {skipped[method]}."
@@ -332,6 +289,7 @@ def estimates(
     *,
     methods: Sequence[Estimator],
     temperature: float | Literal["fit"] | None = "fit",
+    calibration: CalibrationMethod = "auto",
     seed: int = 0,
     replicates: int = 200,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
@@ -348,6 +306,8 @@ def estimates(
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
         calibrated on the source. With None, the scores are not changed.
+    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
+        Calibration of the probabilities that some methods read; see `estimate`.
     seed : int
         Random seed.
     replicates : int
@@ -369,42 +329,105 @@ def estimates(
     >>> round(results["ac"].value, 3), list(skipped)
     (0.8, ['gde'])
     """
-    source, target = validate_inputs(source, target)
-    _, used_temperature = resolve_temperature(source, target, temperature)
-    if used_temperature is not None:
-        source = source.at_temperature(used_temperature)
-        target = target.at_temperature(used_temperature)
-    runs = make_runs(methods, source, used_temperature, seed=seed, replicates=replicates)
-    return run_all(runs, target)
+    source = validate_source(source)
+    target = validate_target(target, source)
+    replacement = zero_replacement(source)
+    source, target = replace_zeros(source, replacement), replace_zeros(target, replacement)
+    learned, _ = learn_source(
+        source, temperature, calibration, target_has_probs=target.has_probs, seed=seed
+    )
+    runs = make_runs(methods, learned, seed=seed, replicates=replicates)
+    return run_all(runs, scale(target, learned.temperature))
 
 
-def validate_inputs(
+def learn_source(
     source: Predictions,
-    target: Predictions,
-    other_models: Predictions | Sequence[Predictions] | None = None,
-    other_models_on_source: Predictions | Sequence[Predictions] | None = None,
-) -> tuple[Predictions, Predictions]:
-    """Return source and target, validated, with the predictions of other models attached.
+    temperature: float | Literal["fit"] | None,
+    calibration: CalibrationMethod,
+    *,
+    target_has_probs: bool = True,
+    seed: int,
+) -> tuple[LearnedSource, Temperature | None]:
+    """Return the source, scaled and calibrated, and the temperature fit if there was one.
 
-    The target labels are removed, and its classes are put into the order of the source.
+    If the targets have no probabilities, the source is neither scaled nor calibrated.
     """
-    for argument, value in (("source", source), ("target", target)):
-        if not isinstance(value, Predictions):
-            raise InputError(
-                f"{argument} must be Predictions; got {type(value).__name__}. "
-                "Create them with Predictions.from_probs, from_logits or from_frame."
-            )
+    check_scaling(temperature, calibration)
+    fit, used_temperature = None, None
+    if source.has_probs and target_has_probs:
+        fit, used_temperature = _resolve_temperature(source, temperature)
+    source = scale(source, used_temperature)
+    fitted = calibrate(source, calibration, seed=seed) if target_has_probs else None
+    return LearnedSource(
+        source, used_temperature, fitted or Calibration("temperature", None, source)
+    ), fit
+
+
+def zero_replacement(source: Predictions) -> float | None:
+    """Return the value that replaces probabilities of exactly 0; None if the source has logits."""
+    if source.score_type != "probs" or source.scores is None:
+        return None
+    return validation.zero_replacement(source.scores)
+
+
+def replace_zeros(rows: Predictions, replacement: float | None) -> Predictions:
+    """Return rows without probabilities of exactly 0, and with a note if there were any."""
+    if replacement is None or rows.scores is None or rows.score_type != "probs":
+        return rows
+    if not (rows.scores <= 0).any():
+        return rows
+    note = (
+        f"Probabilities of exactly 0 were replaced by {replacement:.3g}, because the logarithm of 0 "
+        "does not exist."
+    )
+    return rows.with_scores(validation.replace_zeros(rows.scores, replacement), note)
+
+
+def scale(rows: Predictions, temperature: float | None) -> Predictions:
+    """Return rows divided by a temperature; unchanged if it is None."""
+    return rows if temperature is None else rows.at_temperature(temperature)
+
+
+def validate_source(
+    source: Predictions, other_models: Predictions | Sequence[Predictions] | None = None
+) -> Predictions:
+    """Return the source, validated, with the predictions of other models attached."""
+    _check_predictions(source, "source")
     if not source.is_labelled:
         raise InputError(
             "The source has no labels; estimates require the model's accuracy on the source. "
             "Pass labels=… (or a label column) with the source."
         )
+    return _with_other_models(source, other_models)
+
+
+def validate_target(
+    target: Predictions,
+    source: Predictions,
+    other_models: Predictions | Sequence[Predictions] | None = None,
+) -> Predictions:
+    """Return the target, validated, with the predictions of other models attached.
+
+    The target labels are removed, and its classes are put into the order of the source.
+    """
+    _check_predictions(target, "target")
     target = target.without_labels().reorder_classes(source.class_names)
     validation.check_same_class_count(source.k, target.k, "the source", "the target")
-    return (
-        _with_other_models(source, other_models_on_source),
-        _with_other_models(target, other_models),
-    )
+    if source.has_decisions != target.has_decisions:
+        has, lacks = ("source", "target") if source.has_decisions else ("target", "source")
+        raise InputError(
+            f"The {has} has decisions (a column pred), the {lacks} has none. Give the decisions of "
+            "both, or remove the column from both."
+        )
+    return _with_other_models(target, other_models)
+
+
+def _check_predictions(value: Any, argument: str) -> None:
+    if not isinstance(value, Predictions):
+        raise InputError(
+            f"{argument} must be Predictions; got {type(value).__name__}. "
+            "Create them with Predictions.from_probs, from_logits or from_frame."
+        )
 
 
 def _with_other_models(
@@ -421,21 +444,26 @@ def check_replicates(replicates: int) -> None:
         raise out_of_range("replicates", replicates, low=MIN_REPLICATES)
 
 
-def resolve_temperature(
-    source: Predictions, target: Predictions, requested: float | str | None
-) -> tuple[Temperature | None, float | None]:
-    """Return two values: the temperature fit (None if nothing was fitted) and the temperature.
+def check_scaling(temperature: Any, calibration: str) -> None:
+    """Raise if the temperature or the name of the calibration is not valid."""
+    if temperature not in (None, "fit") and not isinstance(temperature, float | int):
+        raise InputError(
+            f"temperature must be 'fit', None or a number above 0; got {temperature!r}."
+        )
+    if calibration not in CALIBRATION_METHODS:
+        raise UnknownName("calibration", str(calibration), CALIBRATION_METHODS)
 
-    The temperature is None if none was requested, or if the source or the target has no scores.
-    """
-    if requested is not None and requested != "fit" and not isinstance(requested, float | int):
-        raise InputError(f"temperature must be 'fit', None or a number above 0; got {requested!r}.")
-    if requested is None or not (source.has_probs and target.has_probs):
+
+def _resolve_temperature(
+    source: Predictions, requested: float | Literal["fit"] | None
+) -> tuple[Temperature | None, float | None]:
+    """Return the temperature fit (None if nothing was fitted), and the temperature."""
+    if requested is None:
         return None, None
-    if isinstance(requested, float | int):
+    if requested != "fit":
         return None, float(requested)
-    calibration = fit_temperature(source)
-    return calibration, calibration.value
+    fit = fit_temperature(source)
+    return fit, fit.value
 
 
 def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:

@@ -11,114 +11,292 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment import headline
-from oodometer.assessment.result import Segment
+from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core.array_types import Floats
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator
 from oodometer.core.results import Estimate
-from oodometer.core.stats import Z95, rng_for, wilson_interval
+from oodometer.core.stats import accuracy_interval, rng_for
 
 # Third-party estimators that do not implement `resample` are run again on resampled rows. This is
 # the maximum number of such runs.
 MAX_ROW_BOOTSTRAP_REPLICATES = 50
+# Maximum number of target rows from which variances are computed; of more rows, every j-th is used.
+# It is the maximum of the estimators that fit a domain classifier, too.
+MAX_VARIANCE_ROWS = 10_000
+# Logarithms of smaller probabilities are set to this value in the variance of logits.
+MIN_LOG_PROBABILITY = -40.0
+# Weight, in source errors, of the largest possible variance.
+PRIOR_ERRORS = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedSource:
+    """Source of a set of runs: temperature-scaled, calibrated, and its accuracy by confidence.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        Labelled source predictions, divided by the temperature.
+    temperature : float or None
+        Temperature, or None if the scores were not changed.
+    calibration : Calibration
+        Calibration for the estimators that read probabilities.
+    """
+
+    predictions: Predictions
+    temperature: float | None
+    calibration: Calibration
+
+    @cached_property
+    def row_accuracy(self) -> BinnedAccuracy | None:
+        """Return the accuracy by confidence; None if the model returns classes only."""
+        try:
+            return BinnedAccuracy.fit(self.predictions, smoothed=True)
+        except NotApplicable:
+            return None
+
+    @cached_property
+    def smoothed_accuracy(self) -> float:
+        """Return the accuracy, with half a correct row and half an error added."""
+        n_correct = np.count_nonzero(self.predictions.correct)
+        return float((n_correct + 0.5) / (self.predictions.n + 1))
+
+    def calibrated(self, rows: Predictions) -> Predictions:
+        """Return rows with calibrated probabilities, computed once for these rows."""
+        if self.calibration.is_identity:
+            return rows
+        return rows.cached(("calibrated", self.calibration), lambda: self.calibration(rows))
+
+    def expected_correct(self, rows: Predictions) -> Floats:
+        """Return the probability that the model is correct on each row, for variances."""
+        if self.row_accuracy is not None:
+            try:
+                return self.row_accuracy(rows.confidence)
+            except NotApplicable:  # the target has classes only
+                pass
+        return np.full(rows.n, self.smoothed_accuracy)
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorRun:
-    """Estimator with a source and a temperature; it can be run on any number of targets.
+    """Estimator with a source; it can be run on any number of targets.
 
-    The random stream of an estimate depends only on the seed, the method and the stream labels.
-    Therefore results do not depend on the order in which targets are estimated.
+    The random stream of an estimate depends only on the seed and the method. Therefore results do
+    not depend on the order in which targets are estimated.
     """
 
     estimator: Estimator
-    source: Predictions
-    temperature: float | None
+    learned_source: LearnedSource
     seed: int
     replicates: int
+
+    @property
+    def reads_probabilities(self) -> bool:
+        """Return whether the estimator receives calibrated probabilities."""
+        return bool(getattr(self.estimator, "reads_probabilities", False))
+
+    @cached_property
+    def source(self) -> Predictions:
+        """Return the source predictions that the estimator learns from."""
+        learned = self.learned_source
+        return learned.calibration.source if self.reads_probabilities else learned.predictions
 
     @cached_property
     def learned_state(self) -> Any:
         """Return the state that a streaming estimator learns from the source; it is cached."""
+        self.check_decisions()
         assert isinstance(self.estimator, StreamingEstimator)
         return self.estimator.learn(self.source)
 
-    def run(self, target: Predictions, *stream_labels: object) -> Estimate:
+    def check_decisions(self) -> None:
+        """Raise NotApplicable if there are decisions and the estimator does not support them."""
+        if self.source.has_decisions and not getattr(self.estimator, "supports_decisions", False):
+            raise NotApplicable(
+                "it estimates the accuracy of the most probable class, not of given decisions"
+            )
+
+    def rows(self, target: Predictions) -> Predictions:
+        """Return the target rows as the estimator reads them."""
+        return self.learned_source.calibrated(target) if self.reads_probabilities else target
+
+    def run(self, target: Predictions) -> Estimate:
         """Return the estimate for target rows that are in memory."""
         if isinstance(self.estimator, StreamingEstimator):
-            total = self.estimator.summarize(self.learned_state, target)
-            return self.from_total(total, *stream_labels)
-        estimate = self.estimator.estimate(self.source, target)
-        rng = rng_for(self.seed, "bootstrap", self.estimator.name, *stream_labels)
+            total = self.estimator.summarize(self.learned_state, self.rows(target))
+            return self.from_total(total, target, target.n)
+        self.check_decisions()
+        source, rows = self.source, self.rows(target)
+        estimate = self.estimator.estimate(source, rows)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
         replicates = [
-            self.estimator.estimate(
-                _resample_rows(self.source, rng), _resample_rows(target, rng)
-            ).value
+            self.estimator.estimate(_resample_rows(source, rng), _resample_rows(rows, rng)).value
             for _ in range(min(self.replicates, MAX_ROW_BOOTSTRAP_REPLICATES))
         ]
-        half = Z95 * float(np.std(replicates))
-        return self._with_interval(
-            estimate, np.array([estimate.value - half, estimate.value + half])
-        )
+        return self._with_interval(estimate, float(np.var(replicates)), 0.0, None, target, target.n)
 
-    def from_total(self, total: Any, *stream_labels: object) -> Estimate:
-        """Return the estimate of a streaming estimator from its sums over the target."""
+    def from_total(self, total: Any, target: Predictions, n_target: int) -> Estimate:
+        """Return the estimate of a streaming estimator from its sums over `n_target` rows.
+
+        `target` has all these rows or a sample of them.
+        """
         assert isinstance(self.estimator, StreamingEstimator)
         estimate = self.estimator.finish(self.learned_state, total)
-        rng = rng_for(self.seed, "bootstrap", self.estimator.name, *stream_labels)
-        replicates = self.estimator.resample(self.learned_state, total, rng, self.replicates)
-        return self._with_interval(estimate, np.quantile(replicates, [0.025, 0.975]))
+        replicates = self.resample(total)
+        rows = target.rows(slice(None, None, -(-target.n // MAX_VARIANCE_ROWS)))
+        values = self.estimator.row_values(self.learned_state, total, self.rows(rows))
+        bias = self.estimator.bias(self.learned_state, total, replicates)
+        variance = float(np.var(replicates))
+        return self._with_interval(estimate, variance, bias, values, rows, n_target)
 
-    def estimate_segment(
-        self, name: str, n: int, *, rows: Predictions | None = None, total: Any = None
-    ) -> Segment:
-        """Return the estimate of a segment from its rows or, if `rows` is None, from its sums."""
-        try:
-            if rows is not None:
-                return Segment(name, n, self.run(rows, "segment", name))
-            return Segment(name, n, self.from_total(total, "segment", name))
-        except NotApplicable as reason:
-            return Segment(name, n, None, str(reason))
+    def resample(self, total: Any) -> Floats:
+        """Return bootstrap replicates of a streaming estimator."""
+        assert isinstance(self.estimator, StreamingEstimator)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name)
+        return self.estimator.resample(self.learned_state, total, rng, self.replicates)
 
-    def _with_interval(self, estimate: Estimate, bounds: Floats) -> Estimate:
-        low = min(float(bounds[0]), estimate.value)
-        high = max(float(bounds[1]), estimate.value)
+    def _calibration_variance(self, rows: Predictions) -> float:
+        """Return the variance of the difference of accuracy and mean confidence of target rows.
+
+        A bootstrap of the scores alone does not include this error, because labels are needed to
+        know whether the scores are calibrated. If only a temperature was fitted, it is the error of
+        the temperature, plus the square of the gap between confidence and accuracy on the source
+        as far as it exceeds the sampling error. Otherwise it is the sampling error of this gap.
+        """
+        learned = self.learned_source
+        difference = self.source.correct - self.source.confidence
+        sampling = float(difference.var()) / self.source.n
+        if learned.temperature is None or not learned.calibration.is_identity:
+            return sampling
+        excess = max(float(difference.mean()) ** 2 - sampling, 0.0)
+        return min(_temperature_variance(self.source, rows), sampling) + excess
+
+    def _reason_for_no_interval(self, bias: float, center: float, n_target: int) -> str | None:
+        """Return why there are too few rows for an interval; None if there are enough.
+
+        The estimator's `min_rows_per_class` and `max_bias_ratio` define what is enough.
+        """
+        source = self.learned_source.predictions
+        n = min(source.n, n_target)
+        n_needed = source.k * getattr(self.estimator, "min_rows_per_class", 0)
+        if n < n_needed:
+            return f"{n_needed:,} rows of source and target are needed for {source.k} classes"
+        ratio = abs(bias) / math.sqrt(center * (1 - center) * (1 / source.n + 1 / n_target))
+        max_ratio = getattr(self.estimator, "max_bias_ratio", math.inf)
+        return _describe_bias(bias, n, n * (ratio / max_ratio) ** 2) if ratio > max_ratio else None
+
+    def _with_interval(
+        self,
+        estimate: Estimate,
+        bootstrap_variance: float,
+        bias: float,
+        row_values: Floats | None,
+        rows: Predictions,
+        n_target: int,
+    ) -> Estimate:
+        """Return the estimate with the interval of the accuracy on the target rows.
+
+        The bootstrap variance is that of the estimate when source and target rows are resampled.
+        The accuracy on the target rows varies too, and the estimate follows it as far as the
+        contributions of the rows, `row_values`, predict where the model is correct. `bias` is the
+        expected error of the estimate without shift.
+        """
+        learned = self.learned_source
+        source = learned.predictions
+        expected = learned.expected_correct(rows)
+        covariance = 0.0
+        if row_values is not None:
+            covariance = float(np.mean((row_values - row_values.mean()) * expected))
+        center = (float(expected.mean()) + estimate.value) / 2
+        center = min(max(center, 0.5 / (source.n + 1)), 1 - 0.5 / (source.n + 1))
+        label_noise = float((expected * (1 - expected)).mean()) / n_target
+        variance = bootstrap_variance + (center * (1 - center) - 2 * covariance) / n_target
         if getattr(self.estimator, "assumes_calibrated", False):
-            uncertainty = _calibration_uncertainty(self.source)
-            low = estimate.value - math.hypot(estimate.value - low, uncertainty)
-            high = estimate.value + math.hypot(high - estimate.value, uncertainty)
+            variance += self._calibration_variance(rows)
+        variance = max(variance, label_noise)
+        variance = stabilize_variance(variance, center, source, n_target)
+        low: float | None
+        high: float | None
+        low, high = accuracy_interval(
+            min(max(estimate.value - bias, 0.0), 1.0),
+            variance,
+            center=center,
+            n_source=source.n,
+            n_target=n_target,
+        )
+        low, high = min(low, estimate.value), max(high, estimate.value)
         notes = estimate.notes
-        if "source labels" in getattr(
-            self.estimator, "needs", ()
-        ) and headline.has_constant_correctness(self.source):
-            # The source has only correct rows or only errors. A bootstrap cannot draw the other
-            # outcome, because it was never observed; the Wilson interval allows for it.
-            accuracy = float(self.source.correct[0])
-            wilson = wilson_interval(accuracy * self.source.n, self.source.n)
-            low -= accuracy - wilson[0]
-            high += wilson[1] - accuracy
-            missing = "errors" if accuracy else "correct rows"
-            notes += (f"the source has no {missing}; the interval is widened by Wilson's bound",)
+        if headline.has_constant_correctness(source):
+            missing = "errors" if source.correct[0] else "correct rows"
+            notes += (f"the source has no {missing}; the interval allows for some",)
+        reason = self._reason_for_no_interval(bias, center, n_target)
+        if reason is not None:
+            low = high = None
+            notes = (*notes, f"no interval: {reason}")
         return replace(
             estimate,
+            notes=notes,
             method=self.estimator.name,
             assumes=self.estimator.assumes,
-            low=max(low, 0.0),
-            high=min(high, 1.0),
-            temperature=self.temperature,
-            notes=notes,
+            low=low,
+            high=high,
+            temperature=learned.temperature,
+            calibration=learned.calibration.method if self.reads_probabilities else "temperature",
         )
 
 
-def _calibration_uncertainty(source: Predictions) -> float:
-    """Return the 95 % half-width for the difference of accuracy and mean confidence on the source.
+def stabilize_variance(variance: float, center: float, source: Predictions, n_target: int) -> float:
+    """Return the variance of an estimate minus the accuracy, given the number of source errors.
 
-    A bootstrap of the scores alone does not include this error, because labels are needed to know
-    whether the scores are calibrated.
+    With few source errors, the variance is hardly known. It is averaged with the largest one, that
+    of an estimate that does not predict which rows are correct.
     """
-    difference = source.correct - source.confidence
-    return Z95 * float(difference.std()) / math.sqrt(source.n)
+    largest = center * (1 - center) * (1 / source.n + 1 / n_target)
+    n_correct = int(np.count_nonzero(source.correct))
+    n_rarer = min(n_correct, source.n - n_correct)
+    return (n_rarer * variance + PRIOR_ERRORS * largest) / (n_rarer + PRIOR_ERRORS)
+
+
+def _describe_bias(bias: float, n: int, n_needed: float) -> str:
+    """Return how large the bias is, and about how many rows are needed for an interval.
+
+    The bias is about proportional to 1 / n, and the standard error to 1 / sqrt(n).
+    """
+    digits = 10 ** max(math.floor(math.log10(n_needed)) - 1, 0)
+    return (
+        f"without shift and with {n:,} rows, the estimate is too {'low' if bias < 0 else 'high'} by "
+        f"about {100 * abs(bias):.1f} points; about {math.ceil(n_needed / digits) * digits:,} rows "
+        "of source and target are needed"
+    )
+
+
+def _temperature_variance(source: Predictions, rows: Predictions) -> float:
+    """Return the variance of the mean confidence of `rows` due to the temperature's error.
+
+    The temperature maximizes the likelihood of the source rows. The variance is that of the delta
+    method, with the Fisher information of 1 / temperature.
+    """
+    sample = source.rows(slice(None, None, -(-source.n // MAX_VARIANCE_ROWS)))
+    _, squares = _logit_moments(sample)
+    slope, _ = _logit_moments(rows)
+    information = source.n * float(squares.mean())
+    return float(slope.mean()) ** 2 / information if information > 0 else 0.0
+
+
+def _logit_moments(rows: Predictions) -> tuple[Floats, Floats]:
+    """Return the derivative of each confidence by 1 / temperature, and the variance of the logits.
+
+    The variance of the logits of a row is that over classes, weighted by their probabilities.
+    """
+    logs = rows.log_probs.astype(np.float64)
+    probs = np.exp(logs)
+    logs = np.maximum(logs, MIN_LOG_PROBABILITY)
+    mean = (probs * logs).sum(axis=1)
+    variance = (probs * (logs - mean[:, None]) ** 2).sum(axis=1)
+    index = np.arange(rows.n), rows.classes
+    return probs[index] * (logs[index] - mean), variance
 
 
 def _resample_rows(rows: Predictions, rng: np.random.Generator) -> Predictions:
@@ -126,16 +304,11 @@ def _resample_rows(rows: Predictions, rng: np.random.Generator) -> Predictions:
 
 
 def make_runs(
-    estimators: Sequence[Estimator],
-    source: Predictions,
-    temperature: float | None,
-    *,
-    seed: int,
-    replicates: int,
+    estimators: Sequence[Estimator], source: LearnedSource, *, seed: int, replicates: int
 ) -> dict[str, EstimatorRun]:
-    """Return one run per estimator by name; `source` is already scaled by `temperature`."""
+    """Return one run per estimator by name."""
     return {
-        estimator.name: EstimatorRun(estimator, source, temperature, seed, replicates)
+        estimator.name: EstimatorRun(estimator, source, seed, replicates)
         for estimator in estimators
     }
 
@@ -145,13 +318,14 @@ def run_all(
     target: Predictions,
     *,
     totals: Mapping[str, Any] | None = None,
+    n_target: int | None = None,
     skipped: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Return the estimates by method, and the reason for each method that is not applicable.
 
-    If `totals` has the sums of a method, the estimate is computed from these sums, otherwise from
-    the target rows. Methods in `skipped` are not run.
+    If `totals` has the sums of a method over `n_target` rows, the estimate is computed from these
+    sums, otherwise from the target rows. Methods in `skipped` are not run.
     """
     totals = totals or {}
     skipped = skipped or {}
@@ -164,7 +338,10 @@ def run_all(
             reasons[name] = skipped[name]
             continue
         try:
-            estimates[name] = run.from_total(totals[name]) if name in totals else run.run(target)
+            if name in totals:
+                estimates[name] = run.from_total(totals[name], target, n_target or target.n)
+            else:
+                estimates[name] = run.run(target)
         except NotApplicable as reason:
             reasons[name] = str(reason)
     return estimates, reasons

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 
 from oodometer.core.array_types import Bools, Floats
-from oodometer.core.calibration import Temperature
+from oodometer.core.calibration import Calibration, Temperature
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions
@@ -36,9 +37,13 @@ STATUS_LIMITS = {
     "domain_auc": (0.6, 0.8),
     "beyond_support": (0.03, 0.1),
     "class_shift": (0.1, 0.3),
+    "class_frequency_ratio": (1.5, 3.0),
     "class_collapse": (0.6, 0.9),
     "estimator_spread": (0.1, 0.2),
+    "calibration_gap": (0.01, 0.03),
 }
+# Level of the test of changed class shares, divided by the number of classes.
+CLASS_RATIO_LEVEL = 0.01
 # ATC is reported as biased if its error on the labelled target rows is at least this fraction and
 # this many standard errors.
 MIN_ATC_BIAS = 0.02
@@ -100,6 +105,7 @@ class DiagnosticContext:
     estimates: Sequence[Estimate]
     temperature: Temperature | None
     labelled: LabelledConfidences | None = None
+    calibration: Calibration | None = None
 
 
 def _status(value: float, warning: float, critical: float) -> Status:
@@ -255,6 +261,41 @@ def class_shift(context: DiagnosticContext) -> Diagnostic:
     )
 
 
+def class_frequency_ratio(context: DiagnosticContext) -> Diagnostic:
+    """Compute the largest ratio between a class's predicted shares on target and source.
+
+    Only classes whose shares differ by more than noise count: a z test of the shares after the
+    arcsine transform (Anscombe, 1948), with level 1 % divided by the number of classes.
+    """
+    shares = [
+        (rows.class_counts + 0.375) / (rows.n + 0.75) for rows in (context.source, context.target)
+    ]
+    source, target = (2 * np.arcsin(np.sqrt(share)) for share in shares)
+    z = np.abs(target - source) / np.sqrt(1 / context.source.n + 1 / context.target.n)
+    is_real = z > NormalDist().inv_cdf(1 - CLASS_RATIO_LEVEL / 2 / context.source.k)
+    ratios = np.where(is_real, shares[1] / shares[0], 1.0)
+    j = int(np.abs(np.log(ratios)).argmax())
+    value = float(max(ratios[j], 1 / ratios[j]))
+    meaning = (
+        "largest ratio, up or down, between the predicted shares of a class on source and target; "
+        "a rare class can become several times as frequent while class_shift stays small"
+    )
+    if value > 1:
+        names = context.source.class_names
+        meaning += (
+            f" (class {j if names is None else names[j]}: {100 * shares[0][j]:.3g} % of the source, "
+            f"{100 * shares[1][j]:.3g} % of the target)"
+        )
+    return Diagnostic(
+        "class_frequency_ratio",
+        value,
+        _status(value, *STATUS_LIMITS["class_frequency_ratio"]),
+        meaning,
+        "do not rely on precision, F1 and average precision of this class; label some target rows "
+        "that are predicted as this class",
+    )
+
+
 def class_collapse(context: DiagnosticContext) -> Diagnostic:
     """Compute the share of target rows that are assigned to the most predicted class."""
     source_share, value = (
@@ -315,6 +356,24 @@ def temperature_fit(context: DiagnosticContext) -> Diagnostic:
         "ok" if is_good else "warning",
         meaning,
         "check whether the scores are logits or probabilities as declared; try no temperature",
+    )
+
+
+def calibration_gap(context: DiagnosticContext) -> Diagnostic:
+    """Compute the difference of mean confidence and accuracy on the source after calibration."""
+    calibration = context.calibration
+    if calibration is None or not calibration.source.has_probs:
+        raise NotApplicable("there are no probabilities to calibrate")
+    value = abs(calibration.gap)
+    is_noise = value <= 2.576 * calibration.gap_error
+    return Diagnostic(
+        "calibration_gap",
+        value,
+        "ok" if is_noise else _status(value, *STATUS_LIMITS["calibration_gap"]),
+        "difference of mean confidence and accuracy on held-out source rows, after calibration by "
+        f"{calibration.method}; methods that read scores as probabilities are wrong by about as much",
+        "disregard ac, cot, mlls, leap and the expected metrics, or calibrate by another method "
+        "(--calibration isotonic)",
     )
 
 
@@ -385,10 +444,12 @@ DIAGNOSTICS: tuple[Callable[[DiagnosticContext], Diagnostic], ...] = (
     beyond_support,
     agreement_line,
     class_shift,
+    class_frequency_ratio,
     class_collapse,
     source_errors,
     estimator_spread,
     temperature_fit,
+    calibration_gap,
     confusion_condition,
     falsely_correct,
     falsely_incorrect,

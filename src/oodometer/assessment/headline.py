@@ -2,20 +2,21 @@
 
 Several methods and combinations of methods were compared on one half of each of three real
 benchmark suites, and the best was evaluated on the other halves (docs/results/quality_headline.md).
-The best rule was to use DOC if source and target look alike, COT otherwise, and ATC if COT is not
-applicable.
+The best rule was to use COT if source and target do not look alike, and ATC if COT is not
+applicable. If they look alike, the mean calibrated confidence (AC) is used, or DOC if the scores
+cannot be calibrated (benchmarks/quality_no_shift.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 
 # If these diagnostics are ok, source and target look alike.
 SIMILARITY_DIAGNOSTICS = ("score_distance", "domain_auc")
-SIMILAR_DOMAINS_METHOD = "doc"
+SIMILAR_DOMAINS_METHODS = ("ac", "doc")
 # If source and target do not look alike, the headline is the first of these methods that is
 # applicable and not excluded.
 METHOD_ORDER = (
@@ -33,11 +34,12 @@ def select_headline(
     """Return the method of the headline, and the reason for its choice."""
     if len(estimates) == 1:
         return next(iter(estimates)), "the only method with a result"
-    if SIMILAR_DOMAINS_METHOD in estimates and all(
-        statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS
-    ):
-        diagnostics = " and ".join(SIMILARITY_DIAGNOSTICS)
-        return SIMILAR_DOMAINS_METHOD, f"source and target look alike: {diagnostics} are ok"
+    if all(statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS):
+        is_calibrated = calibrated and statuses.get("calibration_gap") == "ok"
+        for similar in SIMILAR_DOMAINS_METHODS:
+            if similar in estimates and (similar != "ac" or is_calibrated):
+                diagnostics = " and ".join(SIMILARITY_DIAGNOSTICS)
+                return similar, f"source and target look alike: {diagnostics} are ok"
     excluded = excluded_methods(estimates, source, calibrated=calibrated)
     order = [name for name in METHOD_ORDER if name not in excluded]
     method = next((name for name in order if name in estimates), None)
@@ -47,18 +49,6 @@ def select_headline(
         f"; not {name}: {why}" for name, why in excluded.items() if name in estimates
     )
     return method, f"the first of {', '.join(order)} with a result{exclusions}"
-
-
-def select_for_segments(methods: Collection[str], source: Predictions) -> str:
-    """Return the method for segments of the target; the choice does not depend on diagnostics.
-
-    COT and agreement-on-the-line are used only if there is no other method. COT assumes that class
-    frequencies are the same as on the source, which is mostly false for a segment.
-    Agreement-on-the-line is fitted to whole domains.
-    """
-    last = {"cot", "aline-s", *_methods_without_threshold(source)}
-    order = [name for name in METHOD_ORDER if name not in last] + list(METHOD_ORDER)
-    return next((name for name in order if name in methods), next(iter(methods)))
 
 
 def excluded_methods(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from oodometer.assessment import cbpe, dis2, noninferiority
+from oodometer.assessment._estimate import learn_source, replace_zeros, scale, zero_replacement
+from oodometer.assessment.bootstrap import LearnedSource
 from oodometer.assessment.result import format_percent
+from oodometer.assessment.segments import group_rows
+from oodometer.core import validation
+from oodometer.core.array_types import Array, Ints
+from oodometer.core.calibration import CalibrationMethod
 from oodometer.core.errors import NotApplicable, UnknownName
-from oodometer.core.jsonable import to_jsonable
+from oodometer.core.jsonable import fields_to_jsonable, to_jsonable
 from oodometer.core.predictions import Predictions
 
 
@@ -23,10 +31,28 @@ class AdditionalRequests:
 
 
 @dataclass(frozen=True)
+class SegmentMetrics:
+    """Expected metrics of one segment: of the second of two classes, else the mean over classes.
+
+    `n` and `n_source` are the numbers of target and source rows. The source values are those of the
+    source rows of the same segment.
+    """
+
+    value: str
+    n: int
+    n_source: int
+    metrics: tuple[cbpe.ExpectedMetric, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return fields_to_jsonable(self)
+
+
+@dataclass(frozen=True)
 class AdditionalResults:
     """Results of the requested analyses, and the reason for each that is not applicable."""
 
     metrics: tuple[cbpe.ExpectedMetric, ...] = ()
+    segment_metrics: tuple[SegmentMetrics, ...] = ()
     bound: dis2.AccuracyLowerBound | None = None
     verdict: noninferiority.NoninferiorityResult | None = None
     reasons: tuple[str, ...] = ()
@@ -35,21 +61,45 @@ class AdditionalResults:
 
     @property
     def metric_table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the headings, and one row per class with its metrics (not the accuracy)."""
-        by_class = [metric for metric in self.metrics if metric.scope != "all"]
-        names = tuple(dict.fromkeys(metric.metric for metric in by_class))
-        cells = {(metric.scope, metric.metric): _format_metric(metric) for metric in by_class}
+        """Return the headings, and one row per class with its metrics (not the accuracy).
+
+        The value on the source is in the column after each metric.
+        """
+        by_class = [metric for metric in self.metrics if metric.scope != cbpe.ALL_SCOPE]
         scopes = dict.fromkeys(metric.scope for metric in by_class)
-        rows = [(scope, *(cells[scope, name] for name in names)) for scope in scopes]
-        return ("class", *(name.replace("_", " ") for name in names)), rows
+        groups = [(scope, [m for m in by_class if m.scope == scope]) for scope in scopes]
+        return ("class", *_metric_headings(by_class)), [
+            (scope, *_metric_cells(metrics)) for scope, metrics in groups
+        ]
+
+    @property
+    def segment_table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the headings, and one row per segment with its metrics."""
+        first = self.segment_metrics[0].metrics if self.segment_metrics else ()
+        rows = [
+            (segment.value, str(segment.n), *_metric_cells(segment.metrics))
+            for segment in self.segment_metrics
+        ]
+        return ("segment", "rows", *_metric_headings(first)), rows
+
+    @property
+    def segment_scope(self) -> str:
+        """Return the scope of the metrics of segments: a class, or the mean over classes."""
+        metrics = self.segment_metrics[0].metrics if self.segment_metrics else ()
+        scopes = [metric.scope for metric in metrics if metric.scope != cbpe.ALL_SCOPE]
+        if not scopes:
+            return "all rows"
+        is_macro = scopes[0] == cbpe.MACRO_SCOPE
+        return "mean over classes" if is_macro else f"class {scopes[0]}"
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Return the results as sentences, then the reasons why analyses are not applicable."""
         sentences = [
-            f"Expected accuracy: {_format_metric(metric)}."
+            f"Expected accuracy: {_format_metric(metric)}"
+            f"{_format_source(metric, '; on the source: ')}."
             for metric in self.metrics
-            if metric.scope == "all"
+            if metric.scope == cbpe.ALL_SCOPE
         ]
         if self.bound is not None:
             sentences.append(
@@ -72,6 +122,7 @@ class AdditionalResults:
     def to_dict(self) -> dict[str, Any]:
         return {
             "metrics": to_jsonable(self.metrics),
+            "segment_metrics": to_jsonable(self.segment_metrics),
             "bound": to_jsonable(self.bound),
             "suitability": to_jsonable(self.verdict),
             "reasons": list(self.reasons),
@@ -99,23 +150,56 @@ def run_additional(
     target: Predictions,
     *,
     temperature: float | None = None,
+    calibration: CalibrationMethod = "auto",
+    segment_by: Any = None,
+    source_segment_by: Any = None,
     seed: int = 0,
 ) -> AdditionalResults:
     """Return the requested results, with scores scaled by a temperature.
 
     For an analysis that is not applicable, the result contains the reason.
+
+    Parameters
+    ----------
+    requests : AdditionalRequests
+        Analyses to run.
+    source, target : Predictions
+        Labelled source and target as passed to `estimate`, without a temperature.
+    temperature : float, optional
+        Temperature of the assessment; by default the scores are not scaled.
+    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
+        Calibration of the probabilities that the metrics read; see `estimate`.
+    segment_by : array of shape (n,), optional
+        One value per target row. The metrics of each segment are then computed as well.
+    source_segment_by : array of shape (n,), optional
+        One value per source row, with which the source values of the segments are computed.
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    AdditionalResults
+        Results, and the reason for each analysis that is not applicable.
     """
     target = target.without_labels().reorder_classes(source.class_names)
-    if temperature is not None:
-        source, target = source.at_temperature(temperature), target.at_temperature(temperature)
     metrics: tuple[cbpe.ExpectedMetric, ...] = ()
+    segments: tuple[SegmentMetrics, ...] = ()
     bound = verdict = None
     reasons = []
     if requests.metrics:
         try:
-            metrics = cbpe.expected_metrics(target)
+            metrics, segments = _run_metrics(
+                requests.metrics,
+                source,
+                target,
+                temperature=temperature,
+                calibration=calibration,
+                segment_values=(segment_by, source_segment_by),
+                seed=seed,
+            )
         except NotApplicable as reason:
             reasons.append(f"metrics: not applicable: {reason}")
+    source, target = scale(source, temperature), scale(target, temperature)
     if requests.bound:
         try:
             bound = dis2.lower_bound(source, target, seed=seed)
@@ -129,10 +213,83 @@ def run_additional(
         except NotApplicable as reason:
             reasons.append(f"suitability: not applicable: {reason}")
     return AdditionalResults(
-        metrics=tuple(metric for metric in metrics if metric.metric in requests.metrics),
+        metrics=metrics,
+        segment_metrics=segments,
         bound=bound,
         verdict=verdict,
         reasons=tuple(reasons),
+    )
+
+
+def _run_metrics(
+    names: Sequence[str],
+    source: Predictions,
+    target: Predictions,
+    *,
+    temperature: float | None,
+    calibration: CalibrationMethod,
+    segment_values: tuple[Any, Any],
+    seed: int,
+) -> tuple[tuple[cbpe.ExpectedMetric, ...], tuple[SegmentMetrics, ...]]:
+    """Return the metrics of the target and of its segments, calibrated as in the assessment."""
+    if not (source.has_probs and target.has_probs):
+        raise NotApplicable("expected metrics require probabilities")
+    replacement = zero_replacement(source)
+    source, target = replace_zeros(source, replacement), replace_zeros(target, replacement)
+    learned, _ = learn_source(source, temperature, calibration, seed=seed)
+    rows = scale(target, learned.temperature)
+    # The order of the metrics does not depend on the order of the request.
+    ordered = [name for name in cbpe.METRIC_NAMES if name in names]
+    metrics = cbpe.expected_metrics(rows, learned, metrics=ordered)
+    by, source_by = (
+        validation.validate_row_values(values, n, f"values of {argument}")
+        for values, n, argument in zip(
+            segment_values,
+            (rows.n, source.n),
+            ("segment_by", "source_segment_by"),
+            strict=True,
+        )
+    )
+    if by is None:
+        return metrics, ()
+    return metrics, tuple(_segment_metrics(ordered, rows, learned, by, source_by))
+
+
+def _segment_metrics(
+    names: Sequence[str],
+    rows: Predictions,
+    learned: LearnedSource,
+    segment_by: Array,
+    source_segment_by: Array | None,
+) -> Iterable[SegmentMetrics]:
+    """Yield the metrics of each segment, in the order of the segment values."""
+    source_rows: dict[str, Ints] = {}
+    if source_segment_by is not None:
+        source_rows = dict(group_rows(source_segment_by))
+    for value, index in group_rows(segment_by):
+        known = source_rows.get(value, np.empty(0, dtype=np.int64))
+        segment = rows.rows(index)
+        metrics = cbpe.expected_metrics(
+            segment,
+            learned,
+            metrics=names,
+            classes=(1,) if rows.k == 2 else None,
+            source_rows=known,
+        )
+        if rows.k > 2:
+            metrics = tuple(m for m in metrics if m.scope in (cbpe.ALL_SCOPE, cbpe.MACRO_SCOPE))
+        yield SegmentMetrics(value, segment.n, len(known), metrics)
+
+
+def _metric_headings(metrics: Sequence[cbpe.ExpectedMetric]) -> tuple[str, ...]:
+    """Return two headings per metric: its name, and that of its value on the source."""
+    names = dict.fromkeys(metric.metric.replace("_", " ") for metric in metrics)
+    return tuple(heading for name in names for heading in (name, f"{name} (source)"))
+
+
+def _metric_cells(metrics: Sequence[cbpe.ExpectedMetric]) -> tuple[str, ...]:
+    return tuple(
+        cell for metric in metrics for cell in (_format_metric(metric), _format_source(metric))
     )
 
 
@@ -141,3 +298,8 @@ def _format_metric(metric: cbpe.ExpectedMetric) -> str:
     if metric.value is None or metric.low is None or metric.high is None:
         return "–"
     return f"{metric.value:.2f} ({metric.low:.2f}–{metric.high:.2f})"
+
+
+def _format_source(metric: cbpe.ExpectedMetric, prefix: str = "") -> str:
+    """Return the value on the source as text, empty if there is none."""
+    return "" if metric.source_value is None else f"{prefix}{metric.source_value:.2f}"

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment.ppi import BinnedAccuracy
+from oodometer.assessment.segments import RowCorrectness, segment_values
 from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
+from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.labels import validate_class_names
 from oodometer.core.predictions import Predictions, RowStatistics
@@ -42,31 +44,14 @@ class FittedEstimator:
 
     estimator: StreamingEstimator[Any, Any]
     learned_state: Any
+    calibration: Calibration | None = None
 
     def summarize(self, rows: Predictions) -> Any:
-        """Return the sums over a batch of target rows."""
+        """Return the sums over a batch of target rows, which are calibrated first if necessary."""
+        if self.calibration is not None and self.estimator.reads_probabilities:
+            calibration = self.calibration
+            rows = rows.cached("calibrated", lambda: calibration(rows))
         return self.estimator.summarize(self.learned_state, rows)
-
-
-@dataclass
-class SegmentTotal:
-    """Sums of one method over the rows of one segment.
-
-    If the method is not applicable to some of the rows, `reason` says why; otherwise it is empty.
-    """
-
-    name: str
-    method: str
-    n: int
-    total: Any
-    reason: str = ""
-
-    def merge(self, other: SegmentTotal) -> None:
-        """Add the sums over other rows of the same segment."""
-        self.n += other.n
-        self.reason = self.reason or other.reason
-        if not self.reason:
-            self.total = self.total + other.total
 
 
 @dataclass
@@ -74,14 +59,14 @@ class PartialResult:
     """Result of a pass over some rows: the number of rows, sums by method, and samples.
 
     `totals` has the sums of each method, and `skipped` the reason for each method that is not
-    applicable. `segments` has the sums of one method for each segment value, and `bin_counts` has
-    the number of rows per confidence bin.
+    applicable. `segments` has the sums of `segment_sums` for each segment value, and `bin_counts`
+    has the number of rows per confidence bin.
     """
 
     n: int = 0
     totals: dict[str, Any] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
-    segments: dict[Any, SegmentTotal] = field(default_factory=dict)
+    segments: dict[Any, Floats] = field(default_factory=dict)
     bin_counts: Any = 0
     n_unlabelled: int = 0
     sample: BottomKSample | None = None
@@ -95,17 +80,14 @@ class PartialResult:
         self.skipped.update(other.skipped)
         for name, total in other.totals.items():
             self.add_total(name, total)
-        for value, segment in other.segments.items():
-            self.add_segment(value, segment)
+        for value, sums in other.segments.items():
+            self.add_segment(value, sums)
 
     def add_total(self, name: str, total: Any) -> None:
         self.totals[name] = self.totals[name] + total if name in self.totals else total
 
-    def add_segment(self, value: Any, segment: SegmentTotal) -> None:
-        if value in self.segments:
-            self.segments[value].merge(segment)
-        else:
-            self.segments[value] = segment
+    def add_segment(self, value: Any, sums: Floats) -> None:
+        self.segments[value] = self.segments[value] + sums if value in self.segments else sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +102,16 @@ class ScanPlan:
         Maximum number of rows per batch.
     temperature : float
         Temperature that divides the logits.
+    zero_replacement : float, optional
+        Value that replaces probabilities of exactly 0.
+    sum_tolerance : float
+        Largest accepted difference between the sum of a row of probabilities and 1.
+    thresholds : tuple of float, optional
+        Decision thresholds; see `Predictions.decide`.
     estimators : tuple of FittedEstimator
         Estimators whose sums over all rows are computed.
-    segment_estimator : FittedEstimator, optional
-        Estimator whose sums over the rows of each segment are computed.
+    row_correctness : RowCorrectness, optional
+        Probability that the model is correct on a row, which is summed over each segment.
     binned_accuracy : BinnedAccuracy
         Confidence bins. If the target has a label column, the rows in each bin are counted.
     seed : int
@@ -144,7 +132,10 @@ class ScanPlan:
     priority_bound: int
     max_labels: int
     binned_accuracy: BinnedAccuracy
-    segment_estimator: FittedEstimator | None = None
+    row_correctness: RowCorrectness | None = None
+    zero_replacement: float | None = None
+    sum_tolerance: float = validation.SUM_TOLERANCE
+    thresholds: tuple[float, ...] | None = None
 
     def __call__(
         self, partition: FilePartition, report_rows: Callable[[int], None] | None = None
@@ -156,14 +147,14 @@ class ScanPlan:
         buffer = self._allocate_score_buffer()
         for offset, table in read_tables(self.schema, partition, self.batch_size):
             with error_context(partition.path, partition.first_row_in_file + offset):
-                rows = one_pass_predictions(
-                    self.schema.scores(table, buffer),
-                    self.schema.score_columns.score_type,
-                    temperature=self.temperature,
-                    class_names=self.schema.class_names,
-                )
+                rows = self._predictions(table, buffer)
                 batch = _Batch(
-                    table, rows, partition.first_position + offset, self.schema, self.seed
+                    table,
+                    rows,
+                    partition.first_position + offset,
+                    self.schema,
+                    self.seed,
+                    self.row_correctness,
                 )
                 self._add_totals(result, batch)
                 batch.update_sample(sampler)
@@ -174,6 +165,24 @@ class ScanPlan:
         result.sample = sampler.sample()
         result.labelled_sample = labelled_sampler.sample()
         return result
+
+    def _predictions(self, table: Any, buffer: Array) -> Predictions:
+        """Return the rows of a batch, divided by the temperature, with their decisions."""
+        scores = self.schema.scores(table, buffer)
+        rows = one_pass_predictions(
+            scores,
+            self.schema.score_columns.score_type,
+            temperature=self.temperature,
+            class_names=self.schema.class_names,
+            zero_replacement=self.zero_replacement,
+            sum_tolerance=self.sum_tolerance,
+        )
+        if self.schema.pred_column is not None:
+            return rows.with_decisions(frames.read_column(table, self.schema.pred_column))
+        if self.thresholds is not None:
+            decided = rows.at_temperature(1.0).decide(self.thresholds)
+            return rows.with_decisions(decided.classes)
+        return rows
 
     def _allocate_score_buffer(self) -> Array:
         """Return a buffer for the scores of a batch, which is reused for every batch."""
@@ -195,9 +204,9 @@ class ScanPlan:
         if self.schema.label_column is not None:
             result.bin_counts = result.bin_counts + self.binned_accuracy.bin_counts(rows.confidence)
             result.n_unlabelled += rows.n - len(batch.labelled_rows)
-        if self.segment_estimator is not None and self.schema.segment_by is not None:
-            for value, segment in batch.segment_totals(self.segment_estimator):
-                result.add_segment(value, segment)
+        if self.row_correctness is not None and self.schema.segment_by is not None:
+            for value, sums in batch.segment_totals(self.row_correctness):
+                result.add_segment(value, sums)
             _check_segment_count(len(result.segments), self.schema.segment_by)
 
 
@@ -213,6 +222,7 @@ class _Batch:
     first_position: int
     schema: ScoreSchema
     seed: int
+    row_correctness: RowCorrectness | None = None
 
     @cached_property
     def priorities(self) -> Ints:
@@ -239,6 +249,8 @@ class _Batch:
     def _sample_rows(self, index: Ints) -> BottomKSample:
         assert self.rows.scores is not None
         columns = {"scores": self.rows.scores[index]}
+        if self.rows.has_decisions:
+            columns["decisions"] = self.rows.classes[index]
         if self.schema.segment_by is not None:
             values, codes = self.segments
             columns["by"] = values[codes[index]]
@@ -251,25 +263,21 @@ class _Batch:
             "classes": self.rows.classes[index],
             "confidence": self.rows.confidence[index],
         }
+        if self.row_correctness is not None:
+            values, codes = self.segments
+            columns["by"] = values[codes[index]].astype(str)
+            columns["correctness"] = self.row_correctness(self.rows.rows(index))
         return BottomKSample(self.first_position + index, self.priorities[index], columns)
 
-    def segment_totals(self, fitted: FittedEstimator) -> Iterator[tuple[Any, SegmentTotal]]:
+    def segment_totals(self, correctness: RowCorrectness) -> Iterator[tuple[Any, Floats]]:
         """Yield each segment value of the batch with the sums over the rows that have it."""
         values, codes = self.segments
-        names = values.astype(str)
-        # For 16-bit integers, numpy uses a radix sort, which is faster than sorting by comparison.
-        order = np.argsort(codes.astype(np.uint16), kind="stable")
-        ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
-        for j, value in enumerate(values.tolist()):
-            rows = self.rows.rows(order[ends[j] : ends[j + 1]])
-            if not rows.n:
-                continue
-            segment = SegmentTotal(str(names[j]), fitted.estimator.name, rows.n, total=None)
-            try:
-                segment.total = fitted.summarize(rows)
-            except NotApplicable as reason:
-                segment.reason = str(reason)
-            yield value, segment
+        expected = correctness(self.rows)
+        columns = (None, expected, expected * (1 - expected))
+        sums = np.stack([np.bincount(codes, column, len(values)) for column in columns], axis=1)
+        for value, row in zip(values.tolist(), sums, strict=True):
+            if row[0]:
+                yield value, row
 
 
 def find_labelled_rows(labels: Any) -> Ints:
@@ -282,13 +290,6 @@ def find_labelled_rows(labels: Any) -> Ints:
     if category == "text":
         blank = pc.or_kleene(blank, pc.equal(pc.utf8_trim_whitespace(labels), ""))
     return np.flatnonzero(~np.asarray(blank))
-
-
-def segment_values(values: Array) -> Array:
-    """Return sortable values: keep numbers, convert times to days and all other values to text."""
-    if values.dtype.kind == "M":
-        return values.astype("datetime64[D]")
-    return values if values.dtype.kind in "iuf" else values.astype(str)
 
 
 def _encode_segments(column: Any, name: str) -> tuple[Array, Ints]:
@@ -322,6 +323,8 @@ def one_pass_predictions(
     *,
     temperature: float = 1.0,
     class_names: tuple[str, ...] | None = None,
+    zero_replacement: float | None = None,
+    sum_tolerance: float = validation.SUM_TOLERANCE,
 ) -> Predictions:
     """Return unlabelled predictions whose confidence, class and entropy are already computed.
 
@@ -338,6 +341,8 @@ def one_pass_predictions(
     """
     validation.validate_score_matrix(scores, score_type)
     n, k = scores.shape
+    if score_type == "probs":
+        scores = _clean_probs(scores, zero_replacement, sum_tolerance)
     if k == 2:
         # With two classes, one exponential per row is enough. The entropy is computed from the
         # confidence on demand.
@@ -354,6 +359,18 @@ def one_pass_predictions(
         class_names=validate_class_names(class_names, k),
         temperature=float(temperature),
         precomputed=statistics,
+    )
+
+
+def _clean_probs(scores: Array, zero_replacement: float | None, tolerance: float) -> Array:
+    """Return probabilities without zeros whose rows sum to 1; raise if they are invalid."""
+    _, _, must_normalize = validation.validate_probs(
+        scores, with_classes=False, tolerance=tolerance
+    )
+    if must_normalize:
+        scores = validation.normalize_rows(scores)
+    return (
+        scores if zero_replacement is None else validation.replace_zeros(scores, zero_replacement)
     )
 
 

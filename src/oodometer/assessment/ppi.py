@@ -145,12 +145,24 @@ class BinnedAccuracy:
     accuracies: Floats
 
     @classmethod
-    def fit(cls, source: Predictions) -> BinnedAccuracy:
-        """Fit the bins on labelled rows."""
+    def fit(cls, source: Predictions, *, smoothed: bool = False) -> BinnedAccuracy:
+        """Fit the bins on labelled rows.
+
+        With `smoothed`, one row with the overall accuracy is added to each bin, so that no accuracy
+        is 0 or 1. The fit is computed once for these rows.
+        """
+        key = ("binned accuracy", smoothed)
+        return source.cached(key, lambda: cls._fit(source, smoothed=smoothed))
+
+    @classmethod
+    def _fit(cls, source: Predictions, *, smoothed: bool) -> BinnedAccuracy:
         edges = equal_mass_edges(source.confidence, N_BINS)
         n_rows = histogram(edges, source.confidence)
         n_correct = histogram(edges, source.confidence, where=source.correct)
         overall = source.correct.mean()
+        if smoothed:
+            overall = (n_correct.sum() + 0.5) / (source.n + 1)
+            return cls(edges, (n_correct + overall) / (n_rows + 1))
         return cls(edges, np.where(n_rows > 0, n_correct / np.maximum(n_rows, 1), overall))
 
     def __call__(self, confidence: Floats) -> Floats:

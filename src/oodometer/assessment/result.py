@@ -46,12 +46,19 @@ class Segment:
     """Estimate for the target rows that have one segment value.
 
     If the method is not applicable to these rows, `estimate` is None and `reason` says why.
+    `n_source` and `source_accuracy` are those of the source rows with the same value, if any.
+    `status` says how far scores and predicted classes are from these rows, and `shift` is the
+    typical range, if there is a history.
     """
 
     value: str
     n: int
     estimate: Estimate | None
     reason: str = ""
+    n_source: int = 0
+    source_accuracy: float | None = None
+    status: Status = "ok"
+    shift: ShiftInterval | None = None
 
     def to_dict(self) -> dict[str, Any]:
         estimate = self.estimate
@@ -63,6 +70,10 @@ class Segment:
             "low": None if estimate is None else estimate.low,
             "high": None if estimate is None else estimate.high,
             "reason": self.reason,
+            "n_source": self.n_source,
+            "source_accuracy": self.source_accuracy,
+            "status": self.status,
+            "shift": to_jsonable(self.shift),
         }
 
 
@@ -100,6 +111,9 @@ class Assessment:
         Typical range of the accuracy, computed from a history of past domains.
     notes : tuple of str
         Remarks on how the numbers were computed, such as the use of samples.
+    calibration : str
+        How the probabilities that some methods read were calibrated: "none", "temperature",
+        "isotonic", "beta" or "platt".
 
     Examples
     --------
@@ -125,6 +139,7 @@ class Assessment:
     seed: int
     shift: ShiftInterval | None = None
     notes: tuple[str, ...] = ()
+    calibration: str = "temperature"
 
     def __getitem__(self, method: str) -> Estimate:
         """Return the estimate of one method."""
@@ -233,6 +248,7 @@ class Assessment:
             "source_low": self.source_interval[0],
             "source_high": self.source_interval[1],
             "temperature": self.temperature,
+            "calibration": self.calibration,
             "seed": self.seed,
             "estimates": to_jsonable(self.estimates),
             "skipped": [{"method": m, "reason": r} for m, r in self.skipped.items()],

@@ -14,20 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from oodometer.assessment import headline
 from oodometer.assessment._estimate import (
     HistoryInput,
+    SegmentInputs,
     assess,
-    check_replicates,
-    resolve_estimators,
-    resolve_temperature,
-    validate_inputs,
+    replace_zeros,
+    scale,
+    validate_target,
 )
-from oodometer.assessment.bootstrap import EstimatorRun, make_runs
+from oodometer.assessment.bootstrap import EstimatorRun
 from oodometer.assessment.diagnostics import LabelledConfidences
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan
 from oodometer.assessment.ppi import (
@@ -36,26 +35,34 @@ from oodometer.assessment.ppi import (
     UnlabelledMoments,
     ppi_estimate,
 )
+from oodometer.assessment.reference import (
+    EstimateOptions,
+    FileReference,
+    LearnedReference,
+    StreamedSource,
+    read_whole_source,
+)
 from oodometer.assessment.result import Assessment
+from oodometer.assessment.segments import LabelledRows, segment_values
 from oodometer.core import frames
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, OodometerError
 from oodometer.core.labels import encode_labels
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator
+from oodometer.core.protocols import ProgressCallback, StreamingEstimator
 from oodometer.core.stats import rng_for
 from oodometer.data.batch_reader import (
     FilePartition,
     error_context,
     find_files,
     infer_schema,
-    is_large,
+    is_read_in_batches,
     make_partitions,
     read_tables,
     rows_per_batch,
 )
 from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_bound, row_priorities
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile, ScoreSchema
+from oodometer.data.prediction_files import PredictionColumns, ScoreSchema
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial, threads
 
 # If the source has more rows than this, or more cells (rows × classes), a random sample is used.
@@ -71,41 +78,6 @@ MAX_LABELS = 100_000
 PREVIEW_ROWS = 1024
 # Maximum number of reader threads of the serial runner. Each thread holds one batch in memory.
 MAX_READER_THREADS = 4
-
-
-@dataclass(frozen=True)
-class EstimateOptions:
-    """Settings of `estimate_files`; they have the same meaning as the arguments of `estimate`.
-
-    Parameters
-    ----------
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
-        estimators are run.
-    temperature : float, "fit" or None
-        Temperature by which the logits of source and target are divided. With "fit", it is
-        calibrated on the source. With None, the scores are not changed.
-    segment_by : str, optional
-        Column of the target. The accuracy is then also estimated for each value of the column.
-    seed : int
-        Random seed.
-    replicates : int
-        Number of bootstrap replicates, at least 20.
-
-    Examples
-    --------
-    >>> EstimateOptions(methods=("doc", "atc-mc"), seed=1).replicates
-    200
-    """
-
-    methods: str | Sequence[str | Estimator] | None = None
-    temperature: float | Literal["fit"] | None = "fit"
-    segment_by: str | None = None
-    seed: int = 0
-    replicates: int = 200
-
-    def __post_init__(self) -> None:
-        check_replicates(self.replicates)
 
 
 def estimate_files(
@@ -183,18 +155,21 @@ def estimate_files(
 class StreamedAssessment:
     """Assessment with the source and target predictions that the HTML report needs.
 
-    `n_labels` is the number of labelled target rows.
+    `n_labels` is the number of labelled target rows. `sample_segments` and `source_segments` have
+    the segment value of each row of the sample and of the source; None without segments.
     """
 
     assessment: Assessment
     source: Predictions
     sample: Predictions
     n_labels: int
+    sample_segments: Array | None = None
+    source_segments: Array | None = None
 
 
 @limit_to_one_thread()
 def assess_streamed(
-    source: str | Path,
+    source: str | Path | FileReference,
     target: str | Path,
     columns: PredictionColumns,
     options: EstimateOptions,
@@ -203,50 +178,79 @@ def assess_streamed(
     runner: Runner = serial,
     progress: ProgressCallback | None = None,
 ) -> StreamedAssessment:
-    """Return the assessment of files, with the source and the target sample that were used."""
+    """Return the assessment of files, with the source and the target sample that were used.
+
+    A source that was already read must have been read with the same columns and options.
+    """
     files = StreamedTarget.open(target, columns, options.segment_by)
-    loaded = load_source(
-        source, columns, options.seed, runner, RowProgress(progress, None, "source rows")
+    if not isinstance(source, FileReference):
+        rows = read_source(source, columns, options, runner=runner, progress=progress)
+        source = FileReference.learn(source, rows, options)
+    reference = source.reference
+    preview = validate_target(files.preview, reference.rows)
+    files = files.reorder_classes(reference.rows.class_names)
+    preview = replace_zeros(preview, reference.zero_replacement)
+    learned = reference.learned(target_has_probs=preview.has_probs)
+    preview = scale(preview, learned.source.temperature)
+    fitted, skipped = fit_mergeable(learned.runs, preview)
+    plan = replace(
+        make_plan(files, learned, fitted, seed=options.seed),
+        zero_replacement=reference.zero_replacement,
+        thresholds=columns.thresholds,
     )
-    calibrated, preview = validate_inputs(loaded.predictions, files.preview)
-    files = files.reorder_classes(calibrated.class_names)
-    calibration, temperature = resolve_temperature(calibrated, preview, options.temperature)
-    if temperature is not None:
-        calibrated = calibrated.at_temperature(temperature)
-        preview = preview.at_temperature(temperature)
-    runs = make_runs(
-        resolve_estimators(options.methods),
-        calibrated,
-        temperature,
-        seed=options.seed,
-        replicates=options.replicates,
-    )
-    fitted, skipped = fit_mergeable(runs, preview)
-    plan = make_plan(files, runs, fitted, skipped)
     summary = scan(plan, files.partitions, runner, RowProgress(progress, files.n_rows, "rows"))
     summary.skipped = skipped | summary.skipped
     assert summary.sample is not None
-    sample = files.schema.predictions(summary.sample.columns["scores"])
+    sample = files.schema.predictions(
+        summary.sample.columns["scores"],
+        decisions=_decision_names(files.schema, summary.sample.columns.get("decisions")),
+    )
     assessment = assess(
-        runs,
-        sample if temperature is None else sample.at_temperature(temperature),
+        learned.runs,
+        scale(sample, learned.source.temperature),
         summary,
-        calibration=calibration,
+        temperature_fit=learned.temperature_fit,
         label_estimate=_estimate_from_labels(files, summary, plan.binned_accuracy, options.seed),
         labelled=_labelled_confidences(files, summary),
-        is_source=os.path.abspath(source) == os.path.abspath(target),
-        segment_by=None if options.segment_by is None else summary.sample.columns["by"],
+        is_source=os.path.abspath(source.location) == os.path.abspath(target),
+        segment_inputs=(
+            None
+            if options.segment_by is None
+            else SegmentInputs(
+                summary.sample.columns["by"],
+                learned.segments,
+                _labelled_segments(files, summary),
+            )
+        ),
         history=history,
         all_required=bool(options.methods),
     )
     n_labels = summary.n - summary.n_unlabelled if files.schema.label_column is not None else 0
-    notes = tuple(_sampling_notes(assessment, loaded, summary, sample.n, n_labels))
+    notes = tuple(_sampling_notes(assessment, source.rows, summary, sample.n, n_labels))
     return StreamedAssessment(
         replace(assessment, notes=(*assessment.notes, *notes)),
-        loaded.predictions,
+        source.rows.predictions,
         sample,
         n_labels,
+        sample_segments=summary.sample.columns.get("by"),
+        source_segments=source.rows.segments,
     )
+
+
+def _decision_names(schema: ScoreSchema, classes: Array | None) -> Array | None:
+    """Return sampled decisions as class names if the classes have names, else as numbers."""
+    if classes is None or schema.class_names is None:
+        return classes
+    return np.array(schema.class_names)[classes]
+
+
+def _labelled_segments(files: StreamedTarget, summary: PartialResult) -> LabelledRows | None:
+    """Return the sampled target rows with labels and their segments; None if there are none."""
+    labelled = summary.labelled_sample
+    if labelled is None or not len(labelled) or not summary.n_unlabelled:
+        return None
+    correct = labelled.columns["classes"] == files.encode_labels(labelled.columns["labels"])
+    return LabelledRows(labelled.columns["by"], correct, labelled.columns["correctness"])
 
 
 def _labelled_confidences(
@@ -299,18 +303,21 @@ def _sampling_notes(
 # Source -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class StreamedSource:
-    """Labelled predictions: all `n_rows` rows of the files, or a uniform random sample of them."""
-
-    predictions: Predictions
-    n_rows: int
-
-    @property
-    def sampling_note(self) -> str | None:
-        if self.predictions.n == self.n_rows:
-            return None
-        return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
+def read_source(
+    location: str | Path,
+    columns: PredictionColumns,
+    options: EstimateOptions,
+    *,
+    runner: Runner = serial,
+    progress: ProgressCallback | None = None,
+) -> StreamedSource:
+    """Read a labelled source; small files are read as a whole, larger files in batches."""
+    if not is_read_in_batches(location):
+        return read_whole_source(location, columns, options.segment_by)
+    report_rows = RowProgress(progress, None, "source rows")
+    return load_source(
+        location, columns, options.seed, runner, report_rows, segment_by=options.segment_by
+    )
 
 
 def load_source(
@@ -319,18 +326,22 @@ def load_source(
     seed: int,
     runner: Runner,
     report_rows: Callable[[int], None],
+    *,
+    segment_by: str | None = None,
 ) -> StreamedSource:
-    """Read a labelled source; small files are read as a whole, larger files in batches."""
-    if not is_large(location):
-        whole = ScoreFile.open(location).predictions(columns, labelled=True)
-        return StreamedSource(whole, whole.n)
+    """Read a labelled source in batches; sample its rows if there are many.
+
+    The segments are read if the source has the column `segment_by`.
+    """
     files = find_files(location)
     schema = infer_schema(files, columns, labelled=True)
+    if segment_by in schema.all_columns:
+        schema = infer_schema(files, columns, labelled=True, segment_by=segment_by)
     partitions, total = make_partitions(files)
     k = len(schema.score_columns.columns)
     if schema.score_columns.is_single_column:
-        _, scores = _read_first_scores(schema, partitions, 64, location)
-        k = scores.shape[1]
+        _, table = _read_first_rows(schema, partitions, 64, location)
+        k = schema.scores(table).shape[1]
     size = min(MAX_SOURCE_ROWS, MAX_SOURCE_CELLS // k)
     plan = SourceScanPlan(schema, rows_per_batch(k), seed, size, priority_bound(size, total))
     sampler = BottomKSampler(size)
@@ -345,8 +356,12 @@ def load_source(
     sample = sampler.sample()
     if sample is None:
         raise _no_rows(location)
-    rows = schema.predictions(sample.columns["scores"], sample.columns.get("labels"))
-    return StreamedSource(rows, n_rows)
+    rows = schema.predictions(
+        sample.columns["scores"],
+        sample.columns.get("labels"),
+        decisions=sample.columns.get("decisions"),
+    )
+    return StreamedSource(columns.decide(rows), n_rows, sample.columns.get("by"))
 
 
 @dataclass(frozen=True)
@@ -374,6 +389,10 @@ class SourceScanPlan:
         columns: dict[str, Array] = {"scores": scores}
         if self.schema.label_column is not None:
             columns["labels"] = frames.read_column(table, self.schema.label_column)
+        if self.schema.pred_column is not None:
+            columns["decisions"] = frames.read_column(table, self.schema.pred_column)
+        if self.schema.segment_by is not None:
+            columns["by"] = segment_values(frames.read_column(table, self.schema.segment_by))
         priorities = row_priorities(self.seed, first_position, len(scores))
         positions = first_position + np.arange(len(scores))
         sampler.update(priorities, BottomKSample(positions, priorities, columns).take)
@@ -384,18 +403,18 @@ def _merge_sample(sampler: BottomKSampler, sample: BottomKSample | None) -> None
         sampler.merge(sample)
 
 
-def _read_first_scores(
+def _read_first_rows(
     schema: ScoreSchema,
     partitions: Sequence[FilePartition],
     max_rows: int,
     location: str | Path,
-) -> tuple[Path, Array]:
-    """Return the scores of the first batch that has rows, and the file they are from."""
+) -> tuple[Path, Any]:
+    """Return the first batch that has rows, without labels, and the file it is from."""
     scores_only = replace(schema, label_column=None, segment_by=None)
     for partition in partitions:
         for _, table in read_tables(scores_only, partition, max_rows):
             with error_context(partition.path):
-                return partition.path, schema.scores(table)
+                return partition.path, table
     raise _no_rows(location)
 
 
@@ -427,10 +446,12 @@ class StreamedTarget:
         files = find_files(location)
         schema = infer_schema(files, columns, labelled=False, segment_by=segment_by)
         partitions, n_rows = make_partitions(files)
-        path, scores = _read_first_scores(schema, partitions, PREVIEW_ROWS, location)
+        path, table = _read_first_rows(schema, partitions, PREVIEW_ROWS, location)
         with error_context(path):
             # `Predictions` warns here if logits look like probabilities; the pass does not warn.
-            preview = schema.predictions(scores)
+            preview = schema.predictions(
+                schema.scores(table), decisions=schema.read_decisions(table)
+            )
         return cls(files, schema, partitions, n_rows, preview)
 
     @property
@@ -471,7 +492,12 @@ def fit_mergeable(
     for name, run in runs.items():
         if isinstance(run.estimator, StreamingEstimator) and run.estimator.is_mergeable:
             try:
-                candidate = FittedEstimator(run.estimator, run.learned_state)
+                calibration = run.learned_source.calibration
+                candidate = FittedEstimator(
+                    run.estimator,
+                    run.learned_state,
+                    None if calibration.is_identity else calibration.without_source(),
+                )
                 candidate.summarize(preview)
                 fitted[name] = candidate
             except NotApplicable as reason:
@@ -481,28 +507,28 @@ def fit_mergeable(
 
 def make_plan(
     target: StreamedTarget,
-    runs: Mapping[str, EstimatorRun],
+    learned: LearnedReference,
     fitted: Mapping[str, FittedEstimator],
-    skipped: Mapping[str, str],
+    *,
+    seed: int,
 ) -> ScanPlan:
     """Return the plan that computes the partial result of each target partition."""
-    run = next(iter(runs.values()))
-    segment_estimator = None
-    methods = [name for name in runs if name not in skipped]
-    if target.schema.segment_by is not None and methods:
-        segment_estimator = fitted.get(headline.select_for_segments(methods, run.source))
+    source = learned.source
+    row_correctness = None
+    if target.schema.segment_by is not None:
+        row_correctness = learned.segments.correctness
     sample_size = min(MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS // target.k)
     return ScanPlan(
         schema=target.schema,
         batch_size=rows_per_batch(target.k),
-        temperature=1.0 if run.temperature is None else run.temperature,
+        temperature=1.0 if source.temperature is None else source.temperature,
         estimators=tuple(fitted.values()),
-        seed=run.seed,
+        seed=seed,
         sample_size=sample_size,
         priority_bound=priority_bound(sample_size, target.n_rows),
         max_labels=MAX_LABELS,
-        binned_accuracy=BinnedAccuracy.fit(run.source),
-        segment_estimator=segment_estimator,
+        binned_accuracy=BinnedAccuracy.fit(source.predictions),
+        row_correctness=row_correctness,
     )
 
 

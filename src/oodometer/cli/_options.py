@@ -198,6 +198,20 @@ class ColumnOptions:
         typer.Option(help="Name of one list column of logits, or prefix of one column per class."),
     ] = None
     class_names: ClassNamesText = None
+    pred_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column or .npz array with the class that was decided for each row, if it is not "
+            "always the most probable one. [default: pred, if it exists]"
+        ),
+    ] = None
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            help="Decision threshold: with two classes, the probability from which on the second "
+            "class is decided; with more, one number per class, separated by commas."
+        ),
+    ] = None
 
     def prediction_columns(self) -> PredictionColumns:
         return PredictionColumns(
@@ -205,7 +219,22 @@ class ColumnOptions:
             self.prob_columns,
             self.logit_columns,
             None if self.class_names is None else tuple(self.class_names.split(",")),
+            self.pred_column,
+            self._parse_thresholds(),
         )
+
+    def _parse_thresholds(self) -> tuple[float, ...] | None:
+        if self.threshold is None:
+            return None
+        if self.pred_column is not None:
+            raise InputError("Both --pred-column and --threshold are given. Give only one of them.")
+        try:
+            return tuple(float(part) for part in self.threshold.split(","))
+        except ValueError as error:
+            raise InputError(
+                "--threshold must be a number between 0 and 1, or one per class, separated by "
+                f"commas; got {self.threshold!r}."
+            ) from error
 
 
 @dataclass(frozen=True, kw_only=True)

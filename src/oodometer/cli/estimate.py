@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
 
-import oodometer
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.optional_analyses import (
     AdditionalRequests,
@@ -37,14 +39,18 @@ from oodometer.cli._options import (
     split_names,
     with_option_groups,
 )
-from oodometer.cli._runtime import console, print_json, print_note, progress_bar
-from oodometer.core.array_types import Floats
-from oodometer.core.errors import InputError
+from oodometer.cli._runtime import console, print_error, print_json, print_note, progress_bar
+from oodometer.core.array_types import Array, Floats
+from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
-from oodometer.data.batch_reader import is_read_in_batches
+from oodometer.data.batch_reader import find_files, is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
+
+if TYPE_CHECKING:
+    from oodometer.assessment.reference import EstimateOptions, FileReference, StreamedSource
+    from oodometer.parallel.runners import Runner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +61,8 @@ class EstimationOptions:
     segment_by: Annotated[
         str | None,
         typer.Option(
-            help="Column of the target; the accuracy is also estimated for each of its values "
-            "(for each day if the values are times)."
+            help="Column of the target; the accuracy, and each --metric, is also estimated for "
+            "each of its values (for each day if the values are times)."
         ),
     ] = None
     temperature: Annotated[
@@ -66,6 +72,13 @@ class EstimationOptions:
             "source, or 'none' to leave the scores unchanged."
         ),
     ] = "fit"
+    calibration: Annotated[
+        str,
+        typer.Option(
+            help="Calibration of the probabilities that ac, cot, cott, mlls, leap, pape and the "
+            "metrics read: auto, temperature, isotonic, beta, platt or none."
+        ),
+    ] = "auto"
     seed: Seed = 0
     replicates: Annotated[int, typer.Option(help="Number of bootstrap replicates.")] = 200
 
@@ -106,7 +119,8 @@ def estimate(
         Path, typer.Argument(metavar="SOURCE", help="Predictions on labelled validation data.")
     ],
     target: Annotated[
-        Path, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
+        list[Path],
+        typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data."),
     ],
     *,
     other_model: OtherModelPaths = None,
@@ -153,14 +167,16 @@ def estimate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate the accuracy on TARGET from the predictions on SOURCE.
+    """Estimate the accuracy on every TARGET from the predictions on SOURCE.
 
     The files are Parquet, CSV, Arrow or .npz files with one column per class, named prob_0, prob_1,
     … or logit_0, logit_1, …. One list column named probs or logits is also possible and, for two
     classes, a single column named prob or logit. The source needs a column named label. If some
     target rows have labels, in a column named label or in --target-labels, the labels are used.
 
-    SOURCE and TARGET can also be a folder or a quoted pattern. Folders, patterns and files above
+    With several TARGETs, the source is read and learned once, and a table compares the targets.
+
+    SOURCE and TARGET can also be a folder or a quoted pattern, which is one target. Folders, patterns and files above
     1 GB are read in batches. Mergeable estimators then use every row, and all other estimators use
     a random sample.
 
@@ -168,35 +184,87 @@ def estimate(
       oodometer estimate validation.parquet new_site.parquet --html report.html
 
     Example:
+      oodometer estimate validation.parquet january.parquet february.parquet
+
+    Example:
       oodometer estimate validation.parquet "scores/*.parquet" --workers 4
     """
     _check_fraction(fail_below, "--fail-below")
     check_report_path(html)
+    if len(target) > 1:
+        _reject_several_targets(
+            {"--html": html, "--other-model": other_model, "--target-labels": target_labels}
+        )
     files = PredictionFiles(
         source=source,
-        target=target,
+        targets=tuple(target),
         columns=column_options.prediction_columns(),
         other_models=tuple(other_model or ()),
         other_models_on_source=tuple(other_model_on_source or ()),
         history=tuple(history or ()),
         target_labels=target_labels,
     )
-    requests = AdditionalRequests(
-        metrics=resolve_expected_metrics(split_names(metric)), bound=bound, margin=margin
-    )
-    result = assess_files(files, options, read_options, requests)
-    if as_json:
+    metrics = resolve_expected_metrics(split_names(metric)) if metric else ()
+    requests = AdditionalRequests(metrics=metrics, bound=bound, margin=margin)
+    results = assess_files(files, options, read_options, requests)
+    show = _print_results_as_json if as_json else _show_results
+    show(results, requests)
+    if html is not None:
+        write_report_page(render_assessment_page(files, results[0]), html)
+    if fail_below is not None:
+        _exit_if_below(results, fail_below)
+
+
+def _print_results_as_json(results: Sequence[FileAssessment], requests: AdditionalRequests) -> None:
+    """Print one target as an object, and several targets as a list of such objects."""
+    contents = []
+    for result in results:
         content = result.assessment.to_dict()
         if requests != AdditionalRequests():
             content["additional"] = result.additional.to_dict()
-        print_json(content)
-    else:
-        terminal.show_assessment(console(), result.assessment)
-        terminal.show_additional(console(), result.additional)
-    if html is not None:
-        write_report_page(render_assessment_page(files, result), html)
-    if fail_below is not None and result.assessment.headline.estimate.value < fail_below:
+        contents.append(content)
+    if len(results) == 1:
+        print_json(contents[0])
+        return
+    paths = [{"target": str(result.path)} for result in results]
+    targets = [path | content for path, content in zip(paths, contents, strict=True)]
+    print_json({"schema": 1, "targets": targets})
+
+
+def _show_results(results: Sequence[FileAssessment], requests: AdditionalRequests) -> None:
+    """Show all details of one target, or a table that compares several targets."""
+    if len(results) == 1:
+        terminal.show_assessment(console(), results[0].assessment)
+        if requests != AdditionalRequests():
+            terminal.show_additional(console(), results[0].additional)
+        return
+    terminal.show_targets(console(), {str(result.path): result.assessment for result in results})
+    for result in results:
+        if requests != AdditionalRequests():
+            terminal.show_target_name(console(), str(result.path))
+            terminal.show_additional(console(), result.additional)
+
+
+def _exit_if_below(results: Sequence[FileAssessment], fail_below: float) -> None:
+    """Exit with code 1 and name the targets on standard error if any headline is below a limit."""
+    below = [
+        f"{result.path} ({100 * result.assessment.headline.estimate.value:.1f} %)"
+        for result in results
+        if result.assessment.headline.estimate.value < fail_below
+    ]
+    if below:
+        print_error(f"below {100 * fail_below:g} %: {', '.join(below)}")
         raise typer.Exit(1)
+
+
+def _reject_several_targets(options: Mapping[str, Any]) -> None:
+    """Raise if an option was given that applies to one target only."""
+    for name, value in options.items():
+        if value:
+            raise InputError(
+                f"{name} applies to one target, and several were given. Run the command once per "
+                "target, or put quotes around a pattern to read its files as one target."
+            )
 
 
 def _check_fraction(value: float | None, option: str) -> None:
@@ -210,7 +278,7 @@ class PredictionFiles:
     """Paths of the files to assess, and the names of their columns."""
 
     source: Path
-    target: Path
+    targets: tuple[Path, ...]
     columns: PredictionColumns
     other_models: tuple[Path, ...] = ()
     other_models_on_source: tuple[Path, ...] = ()
@@ -221,7 +289,7 @@ class PredictionFiles:
     def paths(self) -> tuple[Path, ...]:
         return (
             self.source,
-            self.target,
+            *self.targets,
             *self.other_models,
             *self.other_models_on_source,
             *self.history,
@@ -231,12 +299,22 @@ class PredictionFiles:
 
 @dataclass(frozen=True, eq=False)
 class FileAssessment:
-    """Assessment with its source and target predictions; of a large target, only a sample."""
+    """Assessment of one target file, with the predictions; of a large target, only a sample."""
 
+    path: Path
     assessment: Assessment
     additional: AdditionalResults
     source: Predictions
     target: Predictions
+
+
+@dataclass(frozen=True, eq=False)
+class _AssessedTarget:
+    """Assessment of a target with its predictions, or a sample of them, and their segments."""
+
+    assessment: Assessment
+    target: Predictions
+    segments: Array | None
 
 
 def assess_files(
@@ -244,57 +322,175 @@ def assess_files(
     options: EstimationOptions,
     read_options: FileReadOptions,
     requests: AdditionalRequests,
-) -> FileAssessment:
-    """Read the files as a whole or in batches, and return their assessment."""
-    if read_options.should_stream(files.source, files.target):
-        assessment, source, target = _assess_in_batches(files, options, read_options)
-    else:
-        assessment, source, target = _assess_in_memory(files, options)
-    additional = run_additional(
-        requests, source, target, temperature=assessment.temperature, seed=assessment.seed
-    )
-    if requests != AdditionalRequests() and target.n < assessment.n_target:
-        note = f"These results are computed from a random sample of {target.n:,} target rows."
-        additional = replace(additional, reasons=(*additional.reasons, note))
-    return FileAssessment(assessment, additional, source, target)
+) -> list[FileAssessment]:
+    """Read the source once and every target, as a whole or in batches; return the assessments."""
+    assessor = _FileAssessor(files, options, read_options)
+    for path in files.targets:
+        assessor.check_target(path)
+    results = []
+    for path in files.targets:
+        with _named_errors(path if len(files.targets) > 1 else None):
+            assessed = assessor.assess(path)
+            additional = assessor.additional(assessed, requests)
+            results.append(
+                FileAssessment(
+                    path, assessed.assessment, additional, assessor.source, assessed.target
+                )
+            )
+    return results
 
 
-def _assess_in_memory(
-    files: PredictionFiles, options: EstimationOptions
-) -> tuple[Assessment, Predictions, Predictions]:
-    """Return the assessment, and the predictions on source and target."""
-    source = ScoreFile.open(files.source).predictions(files.columns, labelled=True)
-    target_file = ScoreFile.open(files.target)
-    target = target_file.predictions(files.columns, labelled=False)
-    if files.target_labels is None:
-        target_labels = _partial_labels(target_file, files.columns)
-    else:
-        target_labels = read_target_labels(files.target_labels, target.n)
-    segments = None if options.segment_by is None else target_file.column(options.segment_by)
-    with progress_bar() as progress:
-        assessment = oodometer.estimate(
-            source,
-            target,
-            other_models=_load_other_models(files.other_models, files.columns),
-            other_models_on_source=_load_other_models(files.other_models_on_source, files.columns),
-            target_labels=target_labels,
-            history=load_history(files.history, files.columns),
-            methods=split_names(options.method),
-            temperature=options.parse_temperature(),
-            segment_by=segments,
-            seed=options.seed,
-            replicates=options.replicates,
-            progress=progress,
+@contextmanager
+def _named_errors(path: Path | None) -> Iterator[None]:
+    """Put the name of a target before the message of an error; None leaves errors unchanged."""
+    try:
+        yield
+    except (InputError, NotApplicable) as error:
+        if path is None or path.name in str(error):
+            raise
+        raise type(error)(f"{path.name}: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class _FileAssessor:
+    """Assessments of target files; source and history are read once."""
+
+    files: PredictionFiles
+    options: EstimationOptions
+    read_options: FileReadOptions
+
+    @cached_property
+    def settings(self) -> EstimateOptions:
+        from oodometer.assessment.reference import EstimateOptions
+
+        return EstimateOptions(
+            methods=split_names(self.options.method),
+            temperature=self.options.parse_temperature(),
+            calibration=self.options.calibration,  # type: ignore[arg-type]
+            segment_by=self.options.segment_by,
+            seed=self.options.seed,
+            replicates=self.options.replicates,
         )
-    return assessment, source, target
+
+    @cached_property
+    def history(self) -> History | list[Predictions] | None:
+        return load_history(self.files.history, self.files.columns)
+
+    @cached_property
+    def runner(self) -> Runner:
+        return self.read_options.runner()
+
+    @cached_property
+    def reference(self) -> FileReference:
+        """Return the source, read as a whole or in batches."""
+        from oodometer.assessment.reference import FileReference
+
+        other_models = _load_other_models(self.files.other_models_on_source, self.files.columns)
+        rows = self._read_source()
+        return FileReference.learn(
+            self.files.source, rows, self.settings, other_models=other_models
+        )
+
+    def _read_source(self) -> StreamedSource:
+        from oodometer.assessment.reference import read_whole_source
+
+        files = self.files
+        if not is_read_in_batches(files.source):
+            return read_whole_source(files.source, files.columns, self.options.segment_by)
+        from oodometer.assessment.streaming import read_source
+
+        with progress_bar() as progress:
+            return read_source(
+                files.source, files.columns, self.settings, runner=self.runner, progress=progress
+            )
+
+    @property
+    def source(self) -> Predictions:
+        return self.reference.rows.predictions
+
+    def is_streamed(self, target: Path) -> bool:
+        return self.read_options.should_stream(self.files.source, target)
+
+    def check_target(self, target: Path) -> None:
+        """Raise if files are missing or cannot be read in batches, before the source is read."""
+        if self.is_streamed(target):
+            _check_batch_inputs(self.files)
+            find_files(target)
+        elif len(self.files.targets) > 1 and not target.is_file():
+            raise not_a_file(target, expected="a table or an .npz file")
+
+    def additional(
+        self, assessed: _AssessedTarget, requests: AdditionalRequests
+    ) -> AdditionalResults:
+        """Return the results of the requested optional analyses."""
+        if requests == AdditionalRequests():
+            return AdditionalResults()
+        assessment, target = assessed.assessment, assessed.target
+        results = run_additional(
+            requests,
+            self.source,
+            target,
+            temperature=assessment.temperature,
+            calibration=self.options.calibration,  # type: ignore[arg-type]
+            segment_by=assessed.segments,
+            source_segment_by=self.reference.rows.segments,
+            seed=assessment.seed,
+        )
+        if target.n < assessment.n_target:
+            note = f"These results are computed from a random sample of {target.n:,} target rows."
+            results = replace(results, reasons=(*results.reasons, note))
+        return results
+
+    def assess(self, target: Path) -> _AssessedTarget:
+        """Return the assessment, and the predictions on the target or a sample of them."""
+        if self.is_streamed(target):
+            return self._assess_in_batches(target)
+        return self._assess_in_memory(target)
+
+    def _assess_in_memory(self, path: Path) -> _AssessedTarget:
+        columns, reference = self.files.columns, self.reference.reference
+        file = ScoreFile.open(path)
+        target = file.predictions(columns, labelled=False)
+        if self.files.target_labels is None:
+            target_labels = _partial_labels(file, columns)
+        else:
+            target_labels = read_target_labels(self.files.target_labels, target.n)
+        by = self.options.segment_by
+        segments = None if by is None else file.column(by)
+        other_models = _load_other_models(self.files.other_models, columns)
+        history = self.history
+        with progress_bar() as progress:
+            assessment = reference.estimate(
+                target,
+                segment_by=segments,
+                target_labels=target_labels,
+                history=history,
+                other_models=other_models,
+                progress=progress,
+            )
+        return _AssessedTarget(assessment, target, segments)
+
+    def _assess_in_batches(self, path: Path) -> _AssessedTarget:
+        from oodometer.assessment.streaming import assess_streamed
+
+        source, history = self.reference, self.history
+        with progress_bar() as progress:
+            result = assess_streamed(
+                source,
+                path,
+                self.files.columns,
+                self.settings,
+                history=history,
+                runner=self.runner,
+                progress=progress,
+            )
+        if result.n_labels == result.assessment.n_target:
+            print_note(f"Every row of {path.name} has a label; the labels are ignored.")
+        return _AssessedTarget(result.assessment, result.sample, result.sample_segments)
 
 
-def _assess_in_batches(
-    files: PredictionFiles, options: EstimationOptions, read_options: FileReadOptions
-) -> tuple[Assessment, Predictions, Predictions]:
-    """Return the assessment, the source predictions, and a sample of the target predictions."""
-    from oodometer.assessment.streaming import EstimateOptions, assess_streamed
-
+def _check_batch_inputs(files: PredictionFiles) -> None:
+    """Raise if there are inputs that cannot be read in batches."""
     for path in (*files.other_models, *files.other_models_on_source):
         raise InputError(
             f"--other-model {path.name} cannot be used if files are read in batches, because the "
@@ -307,28 +503,6 @@ def _assess_in_batches(
             "numbered there. Put the labels into the label column of the target and leave the "
             "other rows blank."
         )
-    settings = EstimateOptions(
-        methods=split_names(options.method),
-        temperature=options.parse_temperature(),
-        segment_by=options.segment_by,
-        seed=options.seed,
-        replicates=options.replicates,
-    )
-    history = load_history(files.history, files.columns)
-    runner = read_options.runner()
-    with progress_bar() as progress:
-        result = assess_streamed(
-            files.source,
-            files.target,
-            files.columns,
-            settings,
-            history=history,
-            runner=runner,
-            progress=progress,
-        )
-    if result.n_labels == result.assessment.n_target:
-        print_note(f"Every row of {files.target.name} has a label; the labels are ignored.")
-    return result.assessment, result.source, result.sample
 
 
 def _load_other_models(
@@ -369,11 +543,22 @@ def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] 
     labels = target.partial_labels(columns)
     if labels is None or any(is_blank(label) for label in labels):
         return labels
-    print_note(
-        f"Every row of {target.path.name} has a label; the labels are ignored. "
-        f"`oodometer evaluate none {target.path.name}` computes the accuracy."
-    )
+    note = f"Every row of {target.path.name} has a label; the labels are ignored."
+    command = _evaluate_command(target.path, columns)
+    print_note(note if command is None else f"{note} `{command}` computes the error rate.")
     return None
+
+
+def _evaluate_command(path: Path, columns: PredictionColumns) -> str | None:
+    """Return the command that computes metrics from the labels; None if it lacks an option."""
+    if columns != PredictionColumns(columns.label_column, class_names=columns.class_names):
+        return None
+    words = ["oodometer", "evaluate", "none", str(path)]
+    if columns.label_column is not None:
+        words += ["--label-column", columns.label_column]
+    if columns.class_names is not None:
+        words += ["--class-names", ",".join(columns.class_names)]
+    return shlex.join(words)
 
 
 def load_history(
@@ -430,6 +615,6 @@ def render_assessment_page(files: PredictionFiles, result: FileAssessment) -> st
         result.source,
         result.target,
         additional_results=result.additional,
-        title=f"{files.target.name}: estimated accuracy without labels",
+        title=f"{result.path.name}: estimated accuracy without labels",
         reproduce=provenance(files.paths, seed=result.assessment.seed),
     )

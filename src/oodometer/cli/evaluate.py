@@ -58,7 +58,7 @@ def evaluate(
     """Compute metrics of MODEL on labelled DATA, such as error, calibration and robustness.
 
     Example:
-      oodometer evaluate model.onnx photos/ --corruption noise,fog-3
+      oodometer evaluate model.onnx photos/ --class-names cat,dog --corruption fog
     """
     from oodometer.metrics import evaluate as compute_metrics
 

@@ -95,11 +95,11 @@ def report(
         _reject_options(study_options, "predictions on two datasets", "Leave it out.")
         files = PredictionFiles(
             source=what,
-            target=target,
+            targets=(target,),
             columns=column_options.prediction_columns(),
             other_models=tuple(other_model or ()),
         )
-        result = assess_files(files, options, FileReadOptions(), AdditionalRequests())
+        (result,) = assess_files(files, options, FileReadOptions(), AdditionalRequests())
         page = render_assessment_page(files, result)
     _write_report(page, html, "study" if target is None else "assessment", as_json)
 

@@ -40,7 +40,7 @@ def transforms(
     """List all transforms; with --suggest, check which are suitable for a model and a dataset.
 
     Example:
-      oodometer transforms --suggest model.onnx photos/
+      oodometer transforms --suggest model.onnx photos/ --class-names cat,dog
     """
     if suggest is None:
         _list_transforms(as_json)

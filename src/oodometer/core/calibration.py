@@ -1,16 +1,26 @@
-"""Temperature scaling and expected calibration error (Guo et al., ICML 2017)."""
+"""Calibration of probabilities: temperature scaling (Guo et al., ICML 2017), isotonic, beta, Platt.
+
+A temperature divides all logits. Beyond that, each class can have a map from its probability to a
+calibrated one (one against the rest), after which the rows are divided by their sum. Isotonic
+regression (Zadrozny & Elkan, KDD 2002) fits a non-decreasing step function, beta calibration (Kull
+et al., AISTATS 2017) the function 1 / (1 + exp(-(a log p − b log(1 − p) + c))), and Platt scaling
+(Platt, 1999) the function 1 / (1 + exp(-(a log(p / (1 − p)) + c))). With many classes, only the
+probability of the predicted class is mapped, and the others share the rest in proportion.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import numpy as np
 
 from oodometer.core import softmax_kernels
-from oodometer.core.array_types import Floats, Ints
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.predictions import Predictions
+from oodometer.core.predictions import Predictions, RowStatistics
+from oodometer.core.stats import equal_mass_edges, rng_for
 
 # Bounds of the temperature; `Temperature.at_bound` tells whether a fit ended at one of them.
 MIN_TEMPERATURE = 0.05
@@ -18,6 +28,24 @@ MAX_TEMPERATURE = 20.0
 # The first Newton steps use about this many rows; the last steps use all rows.
 WARM_START_ROWS = 20_000
 MAX_NEWTON_STEPS = 60
+CalibrationMethod = Literal["auto", "temperature", "isotonic", "beta", "platt", "none"]
+CALIBRATION_METHODS: tuple[CalibrationMethod, ...] = (
+    "auto", "temperature", "isotonic", "beta", "platt", "none",
+)  # fmt: skip
+# A class with fewer source rows is calibrated by Platt scaling, which has only two parameters.
+MIN_CLASS_ROWS = 200
+# With more classes, only the probability of the predicted class is calibrated.
+MAX_MAPPED_CLASSES = 20
+# Maximum number of rows that calibrators are fitted to; of more rows, every j-th is used.
+MAX_FIT_ROWS = 200_000
+N_FOLDS = 5
+# The scores are calibrated further if a test of their calibration has a smaller p-value.
+SIGNIFICANCE_LEVEL = 0.01
+N_TEST_BINS = 10
+MIN_PROBABILITY = 1e-9
+# Strength of the penalty that pulls parametric maps towards the identity, in rows.
+IDENTITY_PENALTY = 1.0
+MAX_LOGISTIC_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -104,3 +132,312 @@ def calibration_error(source: Predictions, bins: int = 10) -> float:
     """
     share, mean, accuracy = bin_reliability(source.confidence, source.correct.astype(float), bins)
     return float(np.dot(share, np.abs(mean - accuracy)))
+
+
+# Beyond temperature scaling ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class IsotonicMap:
+    """Non-decreasing map of probabilities, linear between the points (x, y)."""
+
+    x: Floats
+    y: Floats
+
+    @classmethod
+    def fit(cls, probs: Floats, positive: Bools) -> IsotonicMap:
+        """Fit the map to rows that have the class (`positive`) and rows that do not.
+
+        Values of exactly 0 or 1 are moved inwards by half a row, because no finite number of rows
+        shows that a class is impossible.
+        """
+        from scipy.optimize import isotonic_regression
+
+        order = np.argsort(probs, kind="stable")
+        values, starts, counts = np.unique(probs[order], return_index=True, return_counts=True)
+        means = np.add.reduceat(positive[order].astype(np.float64), starts) / counts
+        fitted = isotonic_regression(means, weights=counts.astype(np.float64)).x
+        bound = 0.5 / (len(probs) + 1)
+        fitted = np.clip(fitted, bound, 1 - bound)
+        # Inside a step only its first and last point are needed.
+        is_inner = np.zeros(len(values), dtype=bool)
+        is_inner[1:-1] = (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:])
+        return cls(values[~is_inner].astype(np.float64), fitted[~is_inner])
+
+    def __call__(self, probs: Floats) -> Floats:
+        return np.interp(probs, self.x, self.y)
+
+
+@dataclass(frozen=True)
+class LogisticMap:
+    """Map 1 / (1 + exp(-(a log p − b log(1 − p) + c))); Platt scaling is the case a = b."""
+
+    a: float
+    b: float
+    c: float
+
+    @classmethod
+    def fit(cls, probs: Floats, positive: Bools, *, is_platt: bool) -> LogisticMap:
+        """Fit the map by penalized maximum likelihood; the penalty pulls it to the identity.
+
+        If a slope would be negative, it is set to 0 and the other parameters are fitted again.
+        """
+        logs, complements = _log_odds_parts(probs)
+        columns = [logs - complements] if is_platt else [logs, -complements]
+        is_used = np.ones(len(columns), dtype=bool)
+        while True:
+            used = [column for column, keep in zip(columns, is_used, strict=True) if keep]
+            slopes = np.zeros(len(columns))
+            *fitted, intercept = _fit_logistic(used, positive)
+            slopes[is_used] = fitted
+            if (slopes >= 0).all():
+                return cls(float(slopes[0]), float(slopes[-1]), float(intercept))
+            is_used &= slopes > 0
+
+    def __call__(self, probs: Floats) -> Floats:
+        logs, complements = _log_odds_parts(probs)
+        odds = self.a * logs - self.b * complements + self.c
+        return np.asarray(1 / (1 + np.exp(-np.clip(odds, -50, 50))))
+
+
+def _fit_logistic(columns: list[Floats], positive: Bools) -> Floats:
+    """Return the slopes and the intercept of a logistic regression, with slopes pulled to 1."""
+    features = np.column_stack([*columns, np.ones(len(positive))])
+    prior = np.array([*[1.0] * len(columns), 0.0])
+    weights = prior.copy()
+    for _ in range(MAX_LOGISTIC_STEPS):
+        fitted = 1 / (1 + np.exp(-np.clip(features @ weights, -50, 50)))
+        gradient = features.T @ (fitted - positive) + IDENTITY_PENALTY * (weights - prior)
+        curvature = (features * (fitted * (1 - fitted))[:, None]).T @ features
+        step = np.linalg.solve(curvature + IDENTITY_PENALTY * np.eye(len(prior)), gradient)
+        weights = weights - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        if np.abs(step).max() < 1e-8:
+            break
+    return weights
+
+
+def _log_odds_parts(probs: Floats) -> tuple[Floats, Floats]:
+    """Return log p and log(1 − p) in float64, with p limited to an open interval."""
+    inner = np.clip(probs.astype(np.float64), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    return np.log(inner), np.log1p(-inner)
+
+
+ProbabilityMap = IsotonicMap | LogisticMap
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCalibrator:
+    """Fitted calibration of the probabilities of all classes, or of the predicted class only.
+
+    `class_maps` has one map per class; it is empty with many classes. With two classes, only the
+    second class has a map. `top_map` maps the probability of the predicted class.
+    """
+
+    method: str
+    class_maps: tuple[ProbabilityMap, ...] = ()
+    top_map: ProbabilityMap | None = None
+
+    def __call__(self, rows: Predictions) -> Predictions:
+        """Return the rows with calibrated probabilities; the predicted classes do not change."""
+        probs: Floats = rows.probs.astype(np.float64)
+        if rows.k == 2 and self.class_maps:
+            second = self.class_maps[0](probs[:, 1])
+            probs = np.column_stack([1 - second, second])
+        elif self.class_maps:
+            mapped = [fit(probs[:, j]) for j, fit in enumerate(self.class_maps)]
+            probs = np.column_stack(mapped)
+            probs /= probs.sum(axis=1, keepdims=True)
+        if self.top_map is not None:
+            probs = _rescale_class(probs, rows.classes, self.top_map)
+        known = RowStatistics(
+            classes=rows.classes, correct=rows.correct if rows.is_labelled else None
+        )
+        return replace(
+            rows,
+            score_type="probs",
+            scores=probs,
+            temperature=1.0,
+            precomputed=known,
+            class_rule="decisions" if rows.has_decisions else "calibrated",
+        )
+
+
+def _rescale_class(probs: Floats, classes: Ints, top_map: ProbabilityMap) -> Floats:
+    """Map the probability of one class per row, and scale the others to the rest."""
+    index = np.arange(len(probs))
+    before = np.clip(probs[index, classes], MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    after = top_map(before)
+    scaled = probs * ((1 - after) / (1 - before))[:, None]
+    scaled[index, classes] = after
+    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
+
+
+def fit_class_calibrator(source: Predictions, method: str) -> ClassCalibrator:
+    """Fit a calibrator to labelled rows; `method` is "isotonic", "beta" or "platt".
+
+    A class with fewer than 200 rows is calibrated by Platt scaling.
+    """
+    source = source.rows(slice(None, None, -(-source.n // MAX_FIT_ROWS)))
+    probs = source.probs.astype(np.float64)
+    maps: tuple[ProbabilityMap, ...] = ()
+    assert source.labels is not None
+    if source.k == 2:
+        return ClassCalibrator(method, (_fit_map(probs[:, 1], source.labels == 1, method),))
+    if source.k <= MAX_MAPPED_CLASSES:
+        maps = tuple(_fit_map(probs[:, j], source.labels == j, method) for j in range(source.k))
+        source = ClassCalibrator(method, maps)(source)
+    return ClassCalibrator(method, maps, _fit_map(source.confidence, source.correct, method))
+
+
+def _fit_map(probs: Floats, positive: Bools, method: str) -> ProbabilityMap:
+    n_rarer = min(np.count_nonzero(positive), np.count_nonzero(~positive))
+    if method == "platt" or n_rarer < MIN_CLASS_ROWS:
+        return LogisticMap.fit(probs, positive, is_platt=True)
+    if method == "beta":
+        return LogisticMap.fit(probs, positive, is_platt=False)
+    return IsotonicMap.fit(probs, positive)
+
+
+def cross_fit(source: Predictions, method: str, *, seed: int) -> Predictions:
+    """Return source rows with calibrated probabilities, fitted on the other rows.
+
+    The rows are divided into five folds. Rows beyond the maximum that calibrators are fitted to are
+    left out.
+    """
+    source = source.rows(slice(None, None, -(-source.n // MAX_FIT_ROWS)))
+    probs = np.empty((source.n, source.k))
+    for held_out in _folds(source.n, seed):
+        training = source.rows(~held_out)
+        probs[held_out] = fit_class_calibrator(training, method)(source.rows(held_out)).probs
+    known = RowStatistics(classes=source.classes, correct=source.correct)
+    return replace(
+        source,
+        score_type="probs",
+        scores=probs,
+        temperature=1.0,
+        precomputed=known,
+        class_rule="decisions" if source.has_decisions else "calibrated",
+    )
+
+
+def _folds(n: int, seed: int) -> Iterator[Bools]:
+    fold = rng_for(seed, "calibration folds").permutation(n) % min(N_FOLDS, n)
+    for number in range(min(N_FOLDS, n)):
+        yield fold == number
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Calibration of the probabilities that some methods read as chances of being correct.
+
+    Parameters
+    ----------
+    method : str
+        "none", "temperature", "isotonic", "beta" or "platt".
+    calibrator : ClassCalibrator or None
+        Fitted calibrator, applied after temperature scaling; None if there is none.
+    source : Predictions
+        Source rows with cross-fitted calibrated probabilities.
+    """
+
+    method: str
+    calibrator: ClassCalibrator | None
+    source: Predictions
+
+    @property
+    def gap(self) -> float:
+        """Return the mean calibrated confidence minus the accuracy, on the source."""
+        return float((self.source.confidence - self.source.correct).mean())
+
+    @property
+    def gap_error(self) -> float:
+        """Return the standard error of the gap."""
+        difference = self.source.confidence - self.source.correct
+        return float(difference.std() / np.sqrt(self.source.n))
+
+    def without_source(self) -> Calibration:
+        """Return the calibration without all source rows but one, to send to workers."""
+        return replace(self, source=self.source.rows(slice(1)))
+
+    @property
+    def is_identity(self) -> bool:
+        """Return whether temperature-scaled rows are used as they are."""
+        return self.calibrator is None and self.method != "none"
+
+    def __call__(self, rows: Predictions) -> Predictions:
+        """Return calibrated rows; `rows` are divided by the temperature."""
+        if self.calibrator is None:
+            return rows.at_temperature(1.0) if self.method == "none" else rows
+        return self.calibrator(rows) if rows.has_probs else rows
+
+
+def calibrate(source: Predictions, method: CalibrationMethod, *, seed: int) -> Calibration:
+    """Fit the calibration of a labelled source whose scores are already divided by a temperature.
+
+    With "auto", the scores are calibrated further only if a test shows that they are not
+    calibrated; then isotonic regression or beta calibration is used, whichever has the lower
+    cross-fitted log loss.
+    """
+    if method == "none":
+        return Calibration("none", None, source.at_temperature(1.0))
+    unchanged = Calibration("temperature", None, source)
+    if method == "temperature" or source.labels is None or not source.has_probs:
+        return unchanged
+    if method != "auto":
+        return Calibration(
+            method, fit_class_calibrator(source, method), cross_fit(source, method, seed=seed)
+        )
+    if calibration_p_value(source) >= SIGNIFICANCE_LEVEL or source.n < 2 * N_FOLDS:
+        return unchanged
+    candidates = {name: cross_fit(source, name, seed=seed) for name in ("isotonic", "beta")}
+    best = min(candidates, key=lambda name: _log_loss(candidates[name]))
+    return Calibration(best, fit_class_calibrator(source, best), candidates[best])
+
+
+def _log_loss(rows: Predictions) -> float:
+    assert rows.labels is not None
+    probs = np.take_along_axis(rows.probs, rows.labels[:, None].astype(np.int64), axis=1)
+    return float(-np.log(np.maximum(probs, MIN_PROBABILITY)).mean())
+
+
+def calibration_p_value(rows: Predictions) -> float:
+    """Return the p-value of the hypothesis that the probabilities of labelled rows are calibrated.
+
+    The confidence, and with few classes the probability of each class, are compared with the
+    outcomes in ten bins of equal mass by a χ² test (Hosmer & Lemeshow, 1980). The smallest of the
+    p-values is multiplied by their number.
+
+    >>> rng = np.random.default_rng(0)
+    >>> second = rng.random(4000)
+    >>> probs = np.column_stack([1 - second, second])
+    >>> labels = (rng.random(4000) < second).astype(int)
+    >>> calibration_p_value(Predictions.from_probs(probs, labels=labels)) > 0.05
+    True
+    >>> calibration_p_value(Predictions.from_probs(probs, labels=1 - labels)) < 1e-9
+    True
+    """
+    tests = [_bin_test(rows.confidence.astype(np.float64), rows.correct)]
+    if rows.labels is not None and rows.k <= MAX_MAPPED_CLASSES:
+        probs = rows.probs.astype(np.float64)
+        classes = (1,) if rows.k == 2 else range(rows.k)
+        tests += [_bin_test(probs[:, j], rows.labels == j) for j in classes]
+    return min(1.0, min(tests) * len(tests))
+
+
+def _bin_test(probs: Floats, positive: Bools) -> float:
+    """Return the p-value of a χ² test of observed and expected counts in bins of equal mass."""
+    from scipy.special import chdtrc
+
+    edges = equal_mass_edges(probs, N_TEST_BINS)
+    index = np.searchsorted(edges, probs, side="right")
+    n_bins = len(edges) + 1
+    excess = np.bincount(index, positive - probs, n_bins)
+    variance = np.bincount(index, probs * (1 - probs), n_bins)
+    # A bin with less variance than this has too few expected outcomes for the χ² approximation.
+    is_usable = variance >= 5.0
+    overall = float(excess.sum() ** 2 / max(variance.sum(), 1e-12))
+    p_values = [float(chdtrc(1, overall))] if variance.sum() >= 5.0 else [1.0]
+    if np.count_nonzero(is_usable) > 1:
+        statistic = float((excess[is_usable] ** 2 / variance[is_usable]).sum())
+        p_values.append(float(chdtrc(int(np.count_nonzero(is_usable)), statistic)))
+    return min(1.0, min(p_values) * len(p_values))

@@ -26,6 +26,7 @@ DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
     "logits": ("logits", "logit_", "logit"),
 }
 DEFAULT_LABEL_COLUMN = "label"
+DEFAULT_PRED_COLUMN = "pred"
 # Maximum number of columns that an error message lists.
 MAX_LISTED_COLUMNS = 12
 
@@ -166,6 +167,15 @@ def find_prediction_columns(
     if label_column is not None and labelled:
         raise unknown_column(label_column, table.column_names)
     return scores, None
+
+
+def find_pred_column(table: Any, pred_column: str | None) -> str | None:
+    """Return the column of decisions that the user named, or else `pred` if it exists."""
+    if pred_column is None:
+        return DEFAULT_PRED_COLUMN if DEFAULT_PRED_COLUMN in table.column_names else None
+    if pred_column not in table.column_names:
+        raise unknown_column(pred_column, table.column_names)
+    return pred_column
 
 
 def requested_score_columns(probs: str | None, logits: str | None) -> list[tuple[ScoreType, str]]:

@@ -15,6 +15,7 @@ from oodometer.core.array_types import Array, Bools, Floats, Ints, ScoreType
 from oodometer.core.errors import InputError, NotApplicable, out_of_range
 from oodometer.core.labels import encode_labels, validate_class_names
 
+NORMALIZED_NOTE = "Some rows of probabilities did not sum to 1, because of rounding; they were divided by their sum."
 RowIndex = slice | Ints | Bools
 CachedValue = TypeVar("CachedValue")
 
@@ -72,6 +73,11 @@ class Predictions:
         Predictions of other models for the same rows.
     precomputed : RowStatistics
         Statistics of the rows that have already been computed.
+    class_rule : {"argmax", "decisions", "calibrated"}
+        Origin of the predicted classes: the highest score ("argmax"), decisions that were passed
+        ("decisions"), or the highest score before the probabilities were calibrated ("calibrated").
+    notes : tuple of str
+        Remarks on changes of the scores, such as the normalization of rounded probabilities.
 
     Examples
     --------
@@ -91,6 +97,8 @@ class Predictions:
     temperature: float = 1.0
     other_models: tuple[Predictions, ...] = ()
     precomputed: RowStatistics = field(default_factory=RowStatistics)
+    class_rule: Literal["argmax", "decisions", "calibrated"] = "argmax"
+    notes: tuple[str, ...] = ()
 
     # Constructors ---------------------------------------------------------------------------
 
@@ -103,13 +111,15 @@ class Predictions:
         features: Any = None,
         ids: Any = None,
         class_names: Sequence[str] | None = None,
+        decisions: Any = None,
     ) -> Predictions:
         """Create predictions from probabilities.
 
         Parameters
         ----------
         probs : array-like of shape (n, k)
-            Class probabilities; every row sums to 1.
+            Class probabilities; every row sums to 1. Rows of rounded probabilities whose sum
+            differs from 1 are divided by their sum.
         labels : array-like of shape (n,), optional
             True classes, as numbers from 0 or as class names.
         features : array-like of shape (n, d), optional
@@ -118,6 +128,10 @@ class Predictions:
             Identifier of each row.
         class_names : sequence of str, optional
             Names of the classes in their order.
+        decisions : array-like of shape (n,), optional
+            Class that was decided for each row, as a number or a class name, if it is not always
+            the most probable class, for example because of a decision threshold. Accuracy is then
+            that of the decisions. See also `decide`.
 
         Raises
         ------
@@ -125,7 +139,14 @@ class Predictions:
             If a row is not a probability distribution, or the other arrays do not match.
         """
         scores = validation.validate_score_matrix(probs, "probs")
-        confidence, classes = validation.validate_probs(scores, with_classes=labels is not None)
+        confidence, classes, must_normalize = validation.validate_probs(
+            scores, with_classes=labels is not None
+        )
+        notes: tuple[str, ...] = ()
+        if must_normalize:
+            scores = validation.normalize_rows(scores)
+            confidence = softmax_kernels.confidence(scores, "probs")
+            notes = (NORMALIZED_NOTE,)
         return cls._from_scores(
             scores,
             "probs",
@@ -133,7 +154,9 @@ class Predictions:
             features=features,
             ids=ids,
             class_names=class_names,
+            decisions=decisions,
             precomputed=RowStatistics(confidence=confidence, classes=classes),
+            notes=notes,
         )
 
     @classmethod
@@ -145,6 +168,7 @@ class Predictions:
         features: Any = None,
         ids: Any = None,
         class_names: Sequence[str] | None = None,
+        decisions: Any = None,
     ) -> Predictions:
         """Create predictions from logits; the probabilities are their softmax.
 
@@ -152,7 +176,7 @@ class Predictions:
         ----------
         logits : array-like of shape (n, k)
             Raw scores. A warning is given if they look like probabilities.
-        labels, features, ids, class_names
+        labels, features, ids, class_names, decisions
             See `from_probs`.
 
         Raises
@@ -163,7 +187,13 @@ class Predictions:
         scores = validation.validate_score_matrix(logits, "logits")
         validation.check_logits(scores)
         return cls._from_scores(
-            scores, "logits", labels=labels, features=features, ids=ids, class_names=class_names
+            scores,
+            "logits",
+            labels=labels,
+            features=features,
+            ids=ids,
+            class_names=class_names,
+            decisions=decisions,
         )
 
     @classmethod
@@ -176,11 +206,13 @@ class Predictions:
         features: Any,
         ids: Any,
         class_names: Sequence[str] | None,
+        decisions: Any,
         precomputed: RowStatistics | None = None,
+        notes: tuple[str, ...] = (),
     ) -> Predictions:
         n, k = scores.shape
         names = validate_class_names(class_names, k)
-        return cls(
+        predictions = cls(
             n=n,
             k=k,
             score_type=score_type,
@@ -190,7 +222,9 @@ class Predictions:
             ids=validation.validate_row_values(ids, n, "ids"),
             class_names=names,
             precomputed=precomputed or RowStatistics(),
+            notes=notes,
         )
+        return predictions if decisions is None else predictions.with_decisions(decisions)
 
     @classmethod
     def from_classes(
@@ -288,6 +322,7 @@ class Predictions:
         label_column: str | None = None,
         prob_columns: str | None = None,
         logit_columns: str | None = None,
+        pred_column: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> Predictions:
         """Create predictions from a pandas, polars or pyarrow table.
@@ -302,6 +337,8 @@ class Predictions:
             Name of a list column, or common prefix of one column per class. By default, the
             columns are found by the names `probs`, `prob_…` and `prob`, or `logits`, `logit_…` and
             `logit`.
+        pred_column : str, optional
+            Column of the decisions; by default `pred`, if it exists.
         class_names : sequence of str, optional
             Names of the classes; by default the suffixes of the score columns.
 
@@ -317,10 +354,12 @@ class Predictions:
             prob_columns=prob_columns,
             logit_columns=logit_columns,
         )
+        pred = frames.find_pred_column(table, pred_column)
         create = cls.from_probs if columns.score_type == "probs" else cls.from_logits
         return create(
             frames.read_scores(table, columns),
             labels=None if label is None else frames.read_column(table, label),
+            decisions=None if pred is None else frames.read_column(table, pred),
             ids=frames.read_column(table, "id") if "id" in table.column_names else None,
             class_names=columns.class_names if class_names is None else class_names,
         )
@@ -353,10 +392,17 @@ class Predictions:
         return self.scores, "probs" if self.score_type == "probs" else "logits"
 
     @property
+    def has_decisions(self) -> bool:
+        """Return whether the predicted classes are decisions that were passed."""
+        return self.class_rule == "decisions"
+
+    @property
     def confidence(self) -> Floats:
-        """Highest class probability of each row."""
+        """Probability of the predicted class: the highest one, unless there are decisions."""
         if self.precomputed.confidence is not None:
             return self.precomputed.confidence
+        if self.class_rule != "argmax":
+            return self._class_probability
         # With labels, classes are needed too, and one pass computes both.
         return self._top[0] if self.is_labelled or "_top" in self.__dict__ else self._confidence
 
@@ -371,6 +417,11 @@ class Predictions:
     def _top(self) -> tuple[Floats, Ints]:
         scores, score_type = self.require_scores("confidence")
         return softmax_kernels.confidence_and_class(scores, score_type, self.temperature)
+
+    @cached_property
+    def _class_probability(self) -> Floats:
+        scores, score_type = self.require_scores("confidence")
+        return softmax_kernels.class_probability(scores, score_type, self.classes, self.temperature)
 
     @cached_property
     def _confidence(self) -> Floats:
@@ -423,7 +474,8 @@ class Predictions:
         """Statistics that were passed to the constructor or have been computed since."""
         computed = self.__dict__
         known = self.precomputed
-        separate = computed.get("_confidence"), computed.get("_classes")
+        confidence = computed.get("_class_probability", computed.get("_confidence"))
+        separate = confidence, computed.get("_classes")
         top: tuple[Floats | None, Ints | None] = computed.get("_top", separate)
         return RowStatistics(
             confidence=known.confidence if known.confidence is not None else top[0],
@@ -475,6 +527,77 @@ class Predictions:
         # Predicted classes do not depend on the temperature.
         known = RowStatistics(classes=self._known_statistics.classes)
         return replace(self, temperature=float(temperature), precomputed=known)
+
+    def with_scores(self, scores: Array, note: str) -> Predictions:
+        """Return the predictions with slightly changed scores; the predicted classes are kept."""
+        known = RowStatistics(classes=self.classes, correct=self._known_statistics.correct)
+        return replace(self, scores=scores, precomputed=known, notes=(*self.notes, note))
+
+    def with_decisions(self, decisions: Any) -> Predictions:
+        """Return the predictions with given decisions as predicted classes.
+
+        Parameters
+        ----------
+        decisions : array-like of shape (n,)
+            Class that was decided for each row, as a number or a class name.
+
+        Raises
+        ------
+        InputError
+            If there are no scores, or a decision is not a class.
+
+        Examples
+        --------
+        >>> rows = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]], labels=[1, 1])
+        >>> decided = rows.with_decisions([1, 1])
+        >>> decided.correct, decided.confidence
+        (array([ True,  True]), array([0.3, 0.9]))
+        """
+        if self.scores is None:
+            raise InputError(
+                f"Decisions need probabilities or logits, not {self.score_type}. Pass the decided "
+                "classes to Predictions.from_classes."
+            )
+        classes = encode_labels(decisions, self.n, self.k, self.class_names, argument="decisions")
+        known = replace(self._known_statistics, classes=classes, confidence=None, correct=None)
+        return replace(self, precomputed=known, class_rule="decisions")
+
+    def decide(self, threshold: float | Sequence[float]) -> Predictions:
+        """Return the predictions with decisions by thresholds on the probabilities.
+
+        Parameters
+        ----------
+        threshold : float or sequence of float
+            With two classes, the probability from which on the second class is decided. With more
+            classes, one threshold t per class: the class with the highest p / t is decided.
+
+        Raises
+        ------
+        InputError
+            If a threshold is not between 0 and 1, or there are not as many as classes.
+
+        Examples
+        --------
+        >>> rows = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
+        >>> rows.decide(0.25).classes
+        array([1, 1])
+        """
+        return self.with_decisions(self._decide(np.atleast_1d(np.asarray(threshold, float))))
+
+    def _decide(self, thresholds: Floats) -> Ints:
+        invalid = ~((thresholds > 0) & (thresholds < 1))
+        if invalid.any():
+            raise out_of_range("threshold", float(thresholds[invalid.argmax()]), above=0, below=1)
+        probs = self.probs
+        if self.k == 2 and thresholds.shape == (1,):
+            # Compare in float64 so that a threshold such as 0.7 is not rounded to float32.
+            return np.asarray(probs[:, 1].astype(np.float64) >= thresholds[0], dtype=np.int64)
+        if thresholds.shape != (self.k,):
+            raise InputError(
+                f"There are {self.k} classes but {thresholds.size} thresholds. Pass one per class"
+                f"{', or a single one for the second class' if self.k == 2 else ''}."
+            )
+        return np.asarray((probs / thresholds).argmax(axis=1))
 
     def without_labels(self) -> Predictions:
         """Return the predictions without labels and without statistics computed from labels."""

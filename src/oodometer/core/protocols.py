@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
@@ -58,11 +59,26 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
     returns bootstrap replicates of the estimate; it reads no rows, only the results of `learn` and
     `summarize`.
 
+    `row_values` returns what each target row contributes to the estimate, up to a constant. The
+    confidence interval needs it, because the rows that decide the estimate are those whose accuracy
+    is estimated.
+
     If `assumes_calibrated` is true, the estimator treats confidences as probabilities of being
-    correct, and the uncertainty of the calibration on the source widens the confidence interval.
+    correct, and the uncertainty of the calibration on the source widens the confidence interval. If
+    `reads_probabilities` is true, the estimator receives probabilities that were calibrated beyond
+    temperature scaling, if that was necessary. If `supports_decisions` is false, the estimator
+    applies only to the most probable class, not to decisions made in another way.
+
+    There is no confidence interval if source or target has fewer than `min_rows_per_class` rows per
+    class on average, or if the value of `bias` is larger than `max_bias_ratio` standard errors of
+    the difference of the accuracies of source and target.
     """
 
     is_mergeable: ClassVar[bool] = True
+    reads_probabilities: ClassVar[bool] = False
+    supports_decisions: ClassVar[bool] = True
+    max_bias_ratio: ClassVar[float] = math.inf
+    min_rows_per_class: ClassVar[int] = 0
 
     @property
     def assumes_calibrated(self) -> bool:
@@ -106,6 +122,22 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
         self, learned: Learned, total: Summary, rng: np.random.Generator, count: int
     ) -> Floats:
         """Return bootstrap replicates of the estimate, with source and target resampled."""
+
+    def bias(self, learned: Learned, total: Summary, replicates: Floats) -> float:
+        """Return the expected error of the estimate without shift, from the number of rows.
+
+        The confidence interval is corrected by this value, the estimate is not. `replicates` are
+        those that `resample` returned.
+        """
+        return 0.0
+
+    def row_values(self, learned: Learned, total: Summary, rows: Predictions) -> Floats | None:
+        """Return the contribution of each target row to the estimate, to first order.
+
+        The mean of the values over the target is the estimate, up to a constant. None means that
+        the contributions are unknown; the confidence interval is then wider.
+        """
+        return None
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         """Estimate the accuracy on the target."""

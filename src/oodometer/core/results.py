@@ -32,6 +32,8 @@ class Estimate:
         Remarks for the user.
     facts : mapping of str to float
         Further numbers that the method reports, by name.
+    calibration : str
+        How the scores were calibrated: "none", "temperature", "isotonic", "beta" or "platt".
 
     Raises
     ------
@@ -52,6 +54,7 @@ class Estimate:
     temperature: float | None = None
     notes: tuple[str, ...] = ()
     facts: Mapping[str, float] = field(default_factory=dict)
+    calibration: str = ""
 
     def __post_init__(self) -> None:
         value = float(self.value)

@@ -148,6 +148,25 @@ def confidence_and_class(
     return confidences, classes
 
 
+def class_probability(
+    scores: Array, score_type: ScoreType, classes: Ints, temperature: float = 1.0
+) -> Floats:
+    """Return the probability of one given class per row.
+
+    >>> class_probability(np.array([[0.2, 0.5, 0.3]]), "probs", np.array([2]))
+    array([0.3])
+    """
+    result: Floats = np.empty(len(scores), dtype=confidence_dtype(scores))
+    for rows, block, axis in block_copies(scores):
+        if score_type == "logits" or temperature != 1.0:
+            _subtract_row_max(block, axis, score_type)
+            _exp_scaled(block, 1.0 / temperature, out=block)
+            block /= np.expand_dims(block.sum(axis=axis), axis)
+        index = np.expand_dims(classes[rows], axis)
+        result[rows] = np.take_along_axis(block, index, axis).squeeze(axis)
+    return result
+
+
 def confidence_dtype(scores: Array) -> npt.DTypeLike:
     """Return the type of confidences: float64 for two classes, otherwise `work_dtype`.
 

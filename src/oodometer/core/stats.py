@@ -183,6 +183,32 @@ def wilson_interval(successes: float, n: float) -> tuple[float, float]:
     return max(0.0, float(center - half_width)), min(1.0, float(center + half_width))
 
 
+def accuracy_interval(
+    value: float, variance: float, *, center: float, n_source: int, n_target: int
+) -> tuple[float, float]:
+    """Return the 95 % interval of the accuracy on the target rows, given an estimate of it.
+
+    `variance` is that of the estimate minus the accuracy on these rows, at an accuracy of `center`.
+    As in the intervals of Wilson (1927) and of Krishnamoorthy & Peng (2011), the variance at
+    another accuracy a is proportional to m (1 − m), where m is the mean of `center` and a, weighted
+    by the numbers of source and target rows. The interval contains every a with
+    |a − value| ≤ 1.96 sqrt(variance at a).
+
+    >>> low, high = accuracy_interval(0.9, 0.0018, center=0.9, n_source=100, n_target=100)
+    >>> round(low, 3), round(high, 3)
+    (0.801, 0.969)
+    """
+    scale = Z95 * Z95 * variance / (center * (1 - center))
+    u = n_target / (n_source + n_target)
+    offset = (1 - u) * center
+    square = 1 + scale * u * u
+    linear = 2 * value + scale * u * (1 - 2 * offset)
+    constant = value * value - scale * offset * (1 - offset)
+    root = math.sqrt(max(linear * linear - 4 * square * constant, 0.0))
+    low, high = (linear - root) / (2 * square), (linear + root) / (2 * square)
+    return max(0.0, min(low, value)), min(1.0, max(high, value))
+
+
 def interval_from_replicates(value: float, replicates: Floats) -> tuple[float, float]:
     """Return a 95 % bootstrap interval that contains the percentile and the basic interval.
 

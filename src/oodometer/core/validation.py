@@ -1,7 +1,8 @@
 """Validation of the arrays that are passed to the constructors of `Predictions`.
 
 Every message says what is wrong (with the row and the value), what was expected, and how to correct
-it.
+it. Rounded probabilities are accepted: files often hold probabilities with two or three decimals,
+which contain exact zeros and rows whose sum differs from 1 by more than floating-point error.
 """
 
 from __future__ import annotations
@@ -15,12 +16,25 @@ from oodometer.core import softmax_kernels
 from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError, out_of_range, wrong_shape
 
-# Largest accepted difference between the sum of a row of probabilities and 1.
+# Largest accepted difference between the sum of a row of probabilities and 1. Sums of rounded
+# probabilities may differ more; see `sum_tolerance`.
 SUM_TOLERANCE = 1e-3
 # Rounding may leave a probability this far outside [0, 1].
 RANGE_TOLERANCE = 1e-6
 # With fewer rows than this, logits can look like probabilities by coincidence.
 MIN_ROWS_TO_WARN = 10
+# Probabilities count as rounded if all values have at most this many decimals.
+MAX_DECIMALS = 4
+# Rows whose sum differs from 1 by more than this are divided by their sum. Sums of float32
+# probabilities differ by less, and those of float16 probabilities by less than the second number.
+MAX_UNCHANGED_EXCESS = 1e-5
+MAX_UNCHANGED_EXCESS_FLOAT16 = 1e-3
+# A value with d decimals, stored as float32 or float64 and multiplied by 10^d, is within 10^d times
+# this distance of an integer.
+FLOAT32_TOLERANCE = 2e-7
+FLOAT64_TOLERANCE = 1e-12
+# Number of rows that are examined first, because most arrays are not rounded.
+PREVIEW_ROWS = 64
 
 
 def _to_array(values: Any, argument: str) -> Array:
@@ -55,14 +69,32 @@ def validate_score_matrix(values: Any, argument: str) -> Array:
     return array
 
 
-def validate_probs(probs: Array, *, with_classes: bool) -> tuple[Floats, Ints | None]:
-    """Return the confidence and class of each row; raise unless all rows are probabilities.
+def sum_tolerance(probs: Array) -> float:
+    """Return the largest accepted difference between the sum of a row and 1.
+
+    The rounding errors of k probabilities add up to at most k/2 rounding steps, and a little more
+    because of floating-point errors.
+
+    >>> sum_tolerance(np.array([[0.25, 0.25, 0.25, 0.24]])), sum_tolerance(np.array([[1 / 3, 2 / 3]]))
+    (0.020001, 0.001)
+    """
+    step = rounding_step(probs)
+    if step is None:
+        return SUM_TOLERANCE
+    return max(SUM_TOLERANCE, float(probs.shape[1] / 2 * step) + RANGE_TOLERANCE)
+
+
+def validate_probs(
+    probs: Array, *, with_classes: bool, tolerance: float = SUM_TOLERANCE
+) -> tuple[Floats, Ints | None, bool]:
+    """Return the confidence and class of each row, and whether a row must be normalized.
 
     The values of a row must be in [0, 1] and sum to 1. Confidences and classes are computed in the
     same pass, because reading the array takes most of the time. Without `with_classes`, the classes
-    are None.
+    are None. A sum may differ from 1 by `tolerance`, or by more if the values were rounded.
     """
     n, _ = probs.shape
+    largest_excess = 0.0
     confidences: Floats = np.empty(n, dtype=softmax_kernels.confidence_dtype(probs))
     classes: Ints | None = np.empty(n, dtype=np.int32) if with_classes else None
     for rows, block, axis in softmax_kernels.block_copies(probs):
@@ -73,19 +105,23 @@ def validate_probs(probs: Array, *, with_classes: bool) -> tuple[Floats, Ints | 
                 highest, classes[rows] = softmax_kernels.first_maximum(block, axis)
             excess = block.sum(axis=axis) - 1.0
             in_range = block.min() >= -RANGE_TOLERANCE and highest.max() <= 1.0 + RANGE_TOLERANCE
-            if not (in_range and excess.min() >= -SUM_TOLERANCE and excess.max() <= SUM_TOLERANCE):
-                _raise_invalid_probs(block if axis == 1 else block.T, excess, rows.start)
+            block_excess = max(float(excess.max()), -float(excess.min()))
+            if in_range and not block_excess <= tolerance:
+                tolerance = max(tolerance, sum_tolerance(probs))
+            if not (in_range and block_excess <= tolerance):
+                _raise_invalid_probs(block if axis == 1 else block.T, excess, rows.start, tolerance)
+        largest_excess = max(largest_excess, block_excess)
         confidences[rows] = highest
-    return confidences, classes
+    return confidences, classes, largest_excess > max_unchanged_excess(probs)
 
 
 def _is_outside_unit_interval(probs: Array) -> Bools:
     return np.asarray((probs < -RANGE_TOLERANCE) | (probs > 1.0 + RANGE_TOLERANCE))
 
 
-def _raise_invalid_probs(block: Array, excess: Floats, start: int) -> NoReturn:
+def _raise_invalid_probs(block: Array, excess: Floats, start: int, tolerance: float) -> NoReturn:
     """Raise the error for the first invalid row of a block; `start` is the block's first row."""
-    invalid = ~(np.abs(excess) <= SUM_TOLERANCE) | _is_outside_unit_interval(block).any(axis=1)
+    invalid = ~(np.abs(excess) <= tolerance) | _is_outside_unit_interval(block).any(axis=1)
     index = int(np.argmax(invalid))
     row = start + index
     probs = block[index]
@@ -228,3 +264,80 @@ def check_same_ids(ids: Array, other_ids: Array) -> None:
             f"The ids of the two models differ: row {row} is {ids[row : row + 1].tolist()[0]!r} "
             f"in one and {other_ids[row : row + 1].tolist()[0]!r} in the other. Sort both by id."
         )
+
+
+# Rounded probabilities --------------------------------------------------------------------------
+
+
+def rounding_step(probs: Array) -> float | None:
+    """Return 10⁻ᵈ if all values have at most d ≤ 4 decimals; None if they were not rounded.
+
+    Values that are all 0 or 1 are decisions, not rounded probabilities, so the result is None.
+
+    >>> rounding_step(np.array([[0.25, 0.75], [0.5, 0.5]]))
+    0.01
+    >>> rounding_step(np.array([[0.123456, 0.876544]])) is None
+    True
+    """
+    for decimals in range(1, MAX_DECIMALS + 1):
+        if all(_has_decimals(rows, decimals) for rows in (probs[:PREVIEW_ROWS], probs)):
+            is_binary = decimals == 1 and bool(np.isin(probs, (0, 1)).all())
+            return None if is_binary else float(f"1e-{decimals}")
+    return None
+
+
+def _has_decimals(values: Array, decimals: int) -> bool:
+    scaled = values.astype(np.float64) * 10**decimals
+    is_single = values.dtype.itemsize <= 4
+    tolerance = 10**decimals * (FLOAT32_TOLERANCE if is_single else FLOAT64_TOLERANCE)
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(scaled - np.rint(scaled)) <= tolerance).all())
+
+
+def zero_replacement(probs: Array) -> float:
+    """Return the value that replaces exact zeros: half the rounding step, else 1/(2n) for n rows.
+
+    >>> zero_replacement(np.array([[0.0, 1.0], [0.25, 0.75]]))
+    0.005
+    """
+    step = rounding_step(probs)
+    return step / 2 if step is not None else 1 / (2 * len(probs))
+
+
+def replace_zeros(probs: Array, replacement: float) -> Array:
+    """Return probabilities in which zeros are replaced and the rows that had zeros sum to 1.
+
+    Return the same array if it has no zeros.
+
+    >>> replace_zeros(np.array([[0.0, 1.0], [0.5, 0.5]]), 0.25).tolist()
+    [[0.2, 0.8], [0.5, 0.5]]
+    """
+    is_zero = probs <= 0
+    rows = np.flatnonzero(is_zero.any(axis=1))
+    if not rows.size:
+        return probs
+    result = probs.astype(np.result_type(probs.dtype, np.float32))
+    changed = np.where(is_zero[rows], replacement, result[rows])
+    result[rows] = changed / changed.sum(axis=1, keepdims=True)
+    return result
+
+
+def max_unchanged_excess(probs: Array) -> float:
+    """Return the difference between a row's sum and 1 up to which the row is not changed."""
+    is_half = probs.dtype == np.float16
+    return MAX_UNCHANGED_EXCESS_FLOAT16 if is_half else MAX_UNCHANGED_EXCESS
+
+
+def normalize_rows(probs: Array) -> Array:
+    """Return probabilities whose rows sum to 1; return the same array if all sums are close to 1.
+
+    >>> normalize_rows(np.array([[0.33, 0.33, 0.33]])).round(4).tolist()
+    [[0.3333, 0.3333, 0.3333]]
+    """
+    sums: Floats = probs.sum(axis=1, dtype=np.float64)
+    rows = np.flatnonzero(np.abs(sums - 1.0) > max_unchanged_excess(probs))
+    if not rows.size:
+        return probs
+    result = probs.astype(np.result_type(probs.dtype, np.float32))
+    result[rows] = result[rows] / sums[rows, None].astype(result.dtype)
+    return result

@@ -30,6 +30,12 @@ class PredictionColumns:
     prob_columns: str | None = None
     logit_columns: str | None = None
     class_names: tuple[str, ...] | None = None
+    pred_column: str | None = None
+    thresholds: tuple[float, ...] | None = None
+
+    def decide(self, predictions: Predictions) -> Predictions:
+        """Return the predictions with decisions by the thresholds, if there are thresholds."""
+        return predictions if self.thresholds is None else predictions.decide(self.thresholds)
 
 
 def read_predictions(
@@ -38,6 +44,7 @@ def read_predictions(
     label_column: str | None = None,
     prob_columns: str | None = None,
     logit_columns: str | None = None,
+    pred_column: str | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Predictions:
     """Read the predictions in a file.
@@ -51,6 +58,8 @@ def read_predictions(
     prob_columns, logit_columns : str, optional
         Name of a list column (or `.npz` array), or common prefix of one column per class. By
         default, the columns are found by names that begin with `prob` or `logit`.
+    pred_column : str, optional
+        Column (or `.npz` array) of the decisions; by default `pred`, if it exists.
     class_names : sequence of str, optional
         Names of the classes in their order; by default the suffixes of the column names.
 
@@ -74,7 +83,7 @@ def read_predictions(
     array([ True, False])
     """
     names = None if class_names is None else tuple(class_names)
-    columns = PredictionColumns(label_column, prob_columns, logit_columns, names)
+    columns = PredictionColumns(label_column, prob_columns, logit_columns, names, pred_column)
     return ScoreFile.open(path).predictions(columns, labelled=True)
 
 
@@ -82,6 +91,7 @@ def read_predictions(
 class ScoreSchema:
     """Columns of scores, labels and segments in a table of predictions, with their Arrow types.
 
+    `all_columns` are the names of all columns of the table, also those that are not read.
     `class_order` is None unless the classes of the files must be put into another order, usually
     that of the source. Then `class_order[j]` is the number, in the files, of class j of the result.
     """
@@ -92,6 +102,8 @@ class ScoreSchema:
     segment_by: str | None
     types: tuple[tuple[str, Any], ...]
     class_order: tuple[int, ...] | None = None
+    pred_column: str | None = None
+    all_columns: frozenset[str] = frozenset()
 
     @classmethod
     def of_table(
@@ -113,14 +125,26 @@ class ScoreSchema:
         if segment_by is not None and segment_by not in table.column_names:
             raise unknown_column(segment_by, table.column_names)
         names = scores.class_names if columns.class_names is None else columns.class_names
-        schema = cls(scores, names, label, segment_by, types=())
+        pred = None
+        if columns.thresholds is None:
+            pred = frames.find_pred_column(table, columns.pred_column)
+        schema = cls(
+            scores,
+            names,
+            label,
+            segment_by,
+            types=(),
+            pred_column=pred,
+            all_columns=frozenset(table.column_names),
+        )
         types = ((name, table.schema.field(name).type) for name in schema.columns)
         return replace(schema, types=tuple(types))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all columns to read."""
-        others = (name for name in (self.label_column, self.segment_by) if name is not None)
+        """Names of the columns to read."""
+        optional = (self.label_column, self.segment_by, self.pred_column)
+        others = (name for name in optional if name is not None)
         return tuple(dict.fromkeys((*self.score_columns.columns, *others)))
 
     def reorder_classes(self, class_names: tuple[str, ...] | None) -> ScoreSchema:
@@ -141,12 +165,22 @@ class ScoreSchema:
         reordered = tuple(columns.columns[number] for number in self.class_order)
         return frames.read_scores(table, replace(columns, columns=reordered), out)
 
+    def read_decisions(self, table: Any) -> Array | None:
+        """Return the column of decisions; None if there is none."""
+        return None if self.pred_column is None else frames.read_column(table, self.pred_column)
+
     def predictions(
-        self, scores: Array, labels: Array | None = None, ids: Array | None = None
+        self,
+        scores: Array,
+        labels: Array | None = None,
+        ids: Array | None = None,
+        decisions: Array | None = None,
     ) -> Predictions:
         is_probs = self.score_columns.score_type == "probs"
         create = Predictions.from_probs if is_probs else Predictions.from_logits
-        return create(scores, labels=labels, ids=ids, class_names=self.class_names)
+        return create(
+            scores, labels=labels, ids=ids, class_names=self.class_names, decisions=decisions
+        )
 
 
 @dataclass(frozen=True)
@@ -192,6 +226,12 @@ class ScoreFile:
                 labels = table.column(name).to_pylist()
         return None if all(is_blank(label) for label in labels) else labels
 
+    def optional_column(self, name: str | None) -> Array | None:
+        """Return one column or array; None if the file does not have it."""
+        content = self.content
+        names = content if isinstance(content, dict) else content.column_names
+        return self.column(name) if name is not None and name in names else None
+
     def column(self, name: str) -> Array:
         """Return one column or array, such as the segments for `--segment-by`."""
         try:
@@ -205,11 +245,13 @@ class ScoreFile:
 def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predictions:
     schema = ScoreSchema.of_table(table, columns, labelled=labelled)
     label = schema.label_column if labelled else None
-    return schema.predictions(
+    predictions = schema.predictions(
         schema.scores(table),
         labels=None if label is None else frames.read_column(table, label),
         ids=frames.read_column(table, "id") if "id" in table.column_names else None,
+        decisions=schema.read_decisions(table),
     )
+    return columns.decide(predictions)
 
 
 def _from_arrays(
@@ -230,13 +272,16 @@ def _from_arrays(
     create = Predictions.from_probs if score_type == "probs" else Predictions.from_logits
     label = columns.label_column or ("labels" if "labels" in arrays else None)
     names = columns.class_names if columns.class_names is not None else arrays.get("class_names")
-    return create(
+    pred = columns.pred_column or ("pred" if "pred" in arrays else None)
+    predictions = create(
         find_array(arrays, name),
         labels=find_array(arrays, label) if labelled and label else None,
         features=arrays.get("features"),
         ids=arrays.get("ids"),
         class_names=None if names is None else [str(name) for name in np.atleast_1d(names)],
+        decisions=find_array(arrays, pred) if pred and columns.thresholds is None else None,
     )
+    return columns.decide(predictions)
 
 
 def find_array(arrays: dict[str, Array], name: str, *, option: str = "") -> Array:

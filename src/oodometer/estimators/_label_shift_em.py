@@ -122,6 +122,19 @@ def resample_class_shares(
     return np.asarray(result / result.sum(axis=1, keepdims=True))
 
 
+def row_influence(probs: Floats, *, solution: Floats, prior: Floats, slope: Floats) -> Floats:
+    """Return the influence of each row on slope · q, where q are the class frequencies.
+
+    It is the first-order change of slope · q if the row is given more weight, times the number of
+    rows.
+    """
+    active = (solution > 1e-9) & (prior > 0)
+    rows = probs[:, active].astype(np.float64)
+    density = np.maximum(rows @ (solution[active] / prior[active]), EPSILON)
+    ratios = rows / prior[active] / density[:, None]
+    return np.asarray(_newton_steps(ratios, ratios - ratios.mean(axis=0)) @ slope[active])
+
+
 def _newton_steps(ratios: Floats, gradients: Floats) -> Floats:
     """Return the steps d that solve H d + λ1 = gradient under Σ d = 0, for many gradients."""
     k = ratios.shape[1]

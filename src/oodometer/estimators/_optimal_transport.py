@@ -83,8 +83,8 @@ def solve_transport(
     """
     if dual is None:
         dual = solve_dual(probs, shares)
-    reduced_costs, classes = _reduced_costs(probs, dual.prices)
-    cost = float(reduced_costs.mean() + shares @ dual.prices)
+    costs, classes = reduced_costs(probs, dual.prices)
+    cost = float(costs.mean() + shares @ dual.prices)
     gap = None
     if subsample_stride(*probs.shape) == 1:
         plan_costs, plan_shares = _smoothed_plan(probs, dual)
@@ -92,7 +92,7 @@ def solve_transport(
         # per row.
         upper = plan_costs.mean() + np.abs(plan_shares - shares).sum() / 2
         gap = float(max(upper - cost, 0.0))
-    return TransportResult(cost, gap, dual.prices, reduced_costs, classes)
+    return TransportResult(cost, gap, dual.prices, costs, classes)
 
 
 def row_costs(probs: Floats, shares: Floats, dual: DualSolution | None = None) -> Floats:
@@ -120,7 +120,7 @@ def solve_dual(probs: Floats, shares: Floats) -> DualSolution:
     smoothings = SMOOTHINGS + FINE_SMOOTHINGS if is_small else SMOOTHINGS
     prices = np.zeros(k)
     best = DualSolution(prices, smoothings[-1])
-    best_value = _reduced_costs(rows, prices)[0].mean()
+    best_value = reduced_costs(rows, prices)[0].mean()
     for smoothing in smoothings:
         tolerance = ROUGH_TOLERANCE if smoothing > SMOOTHINGS[-1] else FINE_TOLERANCE
         prices = minimize(
@@ -131,7 +131,7 @@ def solve_dual(probs: Floats, shares: Floats) -> DualSolution:
             jac=True,
             options={"maxiter": 200, "ftol": 1e-9, "gtol": tolerance / k},
         ).x
-        value = _reduced_costs(rows, prices)[0].mean() + shares @ prices
+        value = reduced_costs(rows, prices)[0].mean() + shares @ prices
         # Of equally good prices the last ones are kept, because they were found with the smallest
         # ε.
         if value >= best_value - ROUNDING_TOLERANCE:
@@ -162,7 +162,7 @@ def subsample_stride(n: int, k: int) -> int:
     return -(-n // rows)
 
 
-def _reduced_costs(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
+def reduced_costs(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
     """Return min_c (1 − p_ic − v_c) of every row, and the class for which it is attained."""
     costs = np.empty(len(probs))
     classes = np.empty(len(probs), dtype=np.int32)

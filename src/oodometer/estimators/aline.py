@@ -181,6 +181,7 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
     )
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels", "two more models on both sides")
     paper: ClassVar[str] = "Baek et al., NeurIPS 2022"
+    supports_decisions: ClassVar[bool] = False
     is_mergeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -237,6 +237,18 @@ def resample_share_above(
     return np.where(errors == 0, 1.0, np.where(errors == n, 0.0, values))
 
 
+def threshold_bias(learned: Threshold) -> float:
+    """Return the expected error of the share above a threshold, without shift.
+
+    The threshold is the score of rank m + 1, where m is the number of errors of n source rows.
+    Without ties, the expected share of new rows below it is (m + 1) / (n + 1), one row more than
+    the share of errors. Without errors, or without correct rows, no score is the threshold.
+    """
+    if not math.isfinite(learned.value):
+        return 0.0
+    return -1 / (int(learned.counts.sum()) + 1)
+
+
 @dataclass(frozen=True)
 class ATC(StreamingEstimator[Threshold, Ints]):
     """Average thresholded confidence, ``mean_t 1[score ≥ τ]``.
@@ -281,6 +293,11 @@ class ATC(StreamingEstimator[Threshold, Ints]):
         return f"atc-{self.score}"
 
     @property
+    def supports_decisions(self) -> bool:  # type: ignore[override]
+        """Return whether the score is the probability of the decided class."""
+        return self.score == "mc"
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return ("confidence" if self.score == "mc" else "entropy", "source labels")
 
@@ -309,3 +326,11 @@ class ATC(StreamingEstimator[Threshold, Ints]):
     ) -> Floats:
         """Resample the scores of source and target rows, and fit the threshold again."""
         return resample_share_above(learned, total, rng, count)
+
+    def bias(self, learned: Threshold, total: Ints, replicates: Floats) -> float:
+        """Return the expected error of the threshold, about one source row."""
+        return threshold_bias(learned)
+
+    def row_values(self, learned: Threshold, total: Ints, rows: Predictions) -> Floats:
+        """Return 1 for rows at or above the threshold, and 0 for the others."""
+        return (self._score(rows) >= learned.value).astype(np.float64)

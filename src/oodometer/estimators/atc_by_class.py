@@ -16,7 +16,13 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
-from oodometer.estimators.atc import Threshold, fit_threshold, resample_share_above, share_above
+from oodometer.estimators.atc import (
+    Threshold,
+    fit_threshold,
+    resample_share_above,
+    share_above,
+    threshold_bias,
+)
 
 # Approximate maximum number of histogram edges per class. It is lower than for a single threshold,
 # because there may be 1000 classes.
@@ -51,6 +57,9 @@ class ClassThresholds:
 class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
     """Share of target rows whose confidence reaches the threshold of their predicted class.
 
+    With fewer than 100 rows per class on average, there is no confidence interval, because the
+    thresholds of classes with few rows have a larger error than the bootstrap shows.
+
     Parameters
     ----------
     fewest : int
@@ -79,6 +88,7 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
     )
     needs: ClassVar[tuple[str, ...]] = ("confidence", "classes", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"
+    min_rows_per_class: ClassVar[int] = 100
 
     def __post_init__(self) -> None:
         if self.fewest < 1:
@@ -140,6 +150,21 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
             resample_share_above(threshold, counts, rng, count) for threshold, counts in parts
         ]
         return np.asarray((sizes * np.stack(shares, axis=1)).sum(axis=1) / total.sum())
+
+    def bias(self, learned: ClassThresholds, total: Ints, replicates: Floats) -> float:
+        """Return the expected error of the thresholds, about one source row each."""
+        return float(
+            sum(
+                threshold_bias(threshold) * counts.sum() / total.sum()
+                for threshold, counts in _nonempty_thresholds(learned, total)
+            )
+        )
+
+    def row_values(self, learned: ClassThresholds, total: Ints, rows: Predictions) -> Floats:
+        """Return 1 for rows at or above the threshold of their predicted class, 0 for the others."""
+        thresholds = np.array([threshold.value for threshold in learned.thresholds])
+        required = thresholds[learned.index_by_class[rows.classes]]
+        return (rows.confidence >= required).astype(np.float64)
 
 
 def _nonempty_thresholds(learned: ClassThresholds, total: Ints) -> list[tuple[Threshold, Ints]]:

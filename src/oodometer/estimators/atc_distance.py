@@ -120,6 +120,10 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
         shares = bootstrap_counts(rng, np.array([far, near]), count)[:, 1] / total.sum()
         return np.asarray(shares * resample_share_above(learned.threshold, total[:, 1], rng, count))
 
+    def row_values(self, learned: SourceSupport, total: Ints, rows: Predictions) -> Floats:
+        """Return 1 for rows at or above the threshold and 0 for the others, far or near."""
+        return (rows.confidence >= learned.threshold.value).astype(np.float64)
+
 
 def _require_features(rows: Predictions) -> Floats:
     if rows.features is None:

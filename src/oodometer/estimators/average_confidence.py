@@ -30,6 +30,7 @@ class AverageConfidence(StreamingEstimator[None, Floats]):
     needs: ClassVar[tuple[str, ...]] = ("confidence",)
     paper: ClassVar[str] = "Hendrycks & Gimpel, ICLR 2017"
     assumes_calibrated: ClassVar[bool] = True
+    reads_probabilities: ClassVar[bool] = True
 
     def learn(self, source: Predictions) -> None:
         """Do nothing, because the estimate depends on the target only."""
@@ -47,3 +48,7 @@ class AverageConfidence(StreamingEstimator[None, Floats]):
     ) -> Floats:
         """Return the mean confidences of resampled target rows."""
         return bootstrap_means(rng, total, count)
+
+    def row_values(self, learned: None, total: Floats, rows: Predictions) -> Floats:
+        """Return the confidences."""
+        return rows.confidence

@@ -48,3 +48,7 @@ class DifferenceOfConfidences(StreamingEstimator[Floats, Floats]):
     ) -> Floats:
         """Return the sum of the source term and the target term, each over resampled rows."""
         return bootstrap_means(rng, learned, count) + bootstrap_means(rng, total, count)
+
+    def row_values(self, learned: Floats, total: Floats, rows: Predictions) -> Floats:
+        """Return the confidences."""
+        return rows.confidence

@@ -37,6 +37,7 @@ class GDE(StreamingEstimator[None, Ints]):
     )
     needs: ClassVar[tuple[str, ...]] = ("classes", "second model")
     paper: ClassVar[str] = "Jiang et al., ICLR 2022"
+    supports_decisions: ClassVar[bool] = False
 
     def learn(self, source: Predictions) -> None:
         """Do nothing, because the estimate depends on the target only."""
@@ -45,12 +46,8 @@ class GDE(StreamingEstimator[None, Ints]):
         """Return, for j = 0, 1, …, the number of rows on which j pairs of models agree."""
         if not batch.other_models:
             raise NotApplicable("it requires the predictions of a second model")
-        models = [batch.classes, *(model.classes for model in batch.other_models)]
-        pairs = list(combinations(models, 2))
-        n_agreeing = np.zeros(batch.n, dtype=np.int64)
-        for first, second in pairs:
-            n_agreeing += first == second
-        return np.bincount(n_agreeing, minlength=len(pairs) + 1)
+        n_agreeing, n_pairs = _count_agreeing_pairs(batch)
+        return np.bincount(n_agreeing, minlength=n_pairs + 1)
 
     def finish(self, learned: None, total: Ints) -> Estimate:
         """Return the mean agreement rate of all pairs."""
@@ -59,6 +56,21 @@ class GDE(StreamingEstimator[None, Ints]):
     def resample(self, learned: None, total: Ints, rng: np.random.Generator, count: int) -> Floats:
         """Return mean agreement rates on resampled target rows."""
         return _mean_agreement(bootstrap_counts(rng, total, count))
+
+    def row_values(self, learned: None, total: Ints, rows: Predictions) -> Floats:
+        """Return the share of pairs of models that agree on each row."""
+        n_agreeing, n_pairs = _count_agreeing_pairs(rows)
+        return n_agreeing / n_pairs
+
+
+def _count_agreeing_pairs(rows: Predictions) -> tuple[Ints, int]:
+    """Return how many pairs of models agree on each row, and the number of pairs."""
+    models = [rows.classes, *(model.classes for model in rows.other_models)]
+    pairs = list(combinations(models, 2))
+    n_agreeing = np.zeros(rows.n, dtype=np.int64)
+    for first, second in pairs:
+        n_agreeing += first == second
+    return n_agreeing, len(pairs)
 
 
 def _mean_agreement(counts: Ints) -> Floats:

@@ -153,6 +153,13 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
             values[replicates] = np.where(sums > 0, accuracy, learned.correct.mean())
         return values
 
+    def row_values(
+        self, learned: WeightingSource, total: DomainClassifier, rows: Predictions
+    ) -> Floats | None:
+        """Return the linear regression of the correctness on the inputs of the classifier."""
+        values = project_on_target(total, learned.correct.astype(np.float64))
+        return values if len(values) == rows.n else None
+
 
 def source_weights(classifier: DomainClassifier) -> Floats:
     """Return the weight of every source row, up to a constant factor."""
@@ -177,6 +184,21 @@ def resample_weights(
         gradient -= (classifier.penalty * classifier.coefficients)[:, None]
         coefficients = classifier.coefficients[:, None] + np.linalg.solve(hessian, gradient)
         yield replicates, _source_odds(classifier, coefficients) * draws[~classifier.is_target]
+
+
+def project_on_target(classifier: DomainClassifier, outcomes: Floats) -> Floats:
+    """Return, for each target row, the linear regression of weighted source outcomes.
+
+    To first order, this is the contribution of a target row to the weighted mean of the outcomes,
+    because the classifier's weights make the means of its inputs equal on source and target.
+    """
+    is_target = classifier.is_target
+    weights = source_weights(classifier)
+    inputs = classifier.rows[~is_target]
+    weighted = inputs * (weights / weights.mean())[:, None]
+    left = weighted.T @ inputs + np.diag(classifier.penalty)
+    left[-1, -1] += RIDGE * len(inputs)
+    return np.asarray(classifier.rows[is_target] @ np.linalg.solve(left, weighted.T @ outcomes))
 
 
 def _fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:

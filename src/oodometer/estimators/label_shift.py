@@ -117,7 +117,8 @@ class BBSE(StreamingEstimator[Ints, Ints]):
     """Black-box shift estimation (BBSE) of the accuracy, ``Σ_y q_y · recall_s(y)``.
 
     The class frequencies q of the target solve ``C q = μ``. C is the source's confusion matrix
-    P(ŷ | y), and μ are the frequencies of the predicted classes on the target.
+    P(ŷ | y), and μ are the frequencies of the predicted classes on the target. With fewer than 20
+    rows per class on average, the estimate is biased and has no confidence interval.
 
     Examples
     --------
@@ -131,6 +132,7 @@ class BBSE(StreamingEstimator[Ints, Ints]):
     assumes: ClassVar[str] = "label shift: class frequencies changed, p(x|y) did not"
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels")
     paper: ClassVar[str] = "Lipton et al., ICML 2018"
+    min_rows_per_class: ClassVar[int] = 20
 
     def learn(self, source: Predictions) -> Ints:
         """Return the confusion counts of the source."""
@@ -168,6 +170,10 @@ class BBSE(StreamingEstimator[Ints, Ints]):
             )
         return values
 
+    def row_values(self, learned: Ints, total: Ints, rows: Predictions) -> Floats:
+        """Return the derivative of the estimate with respect to the share of each row's class."""
+        return bbse_gradient(learned, counts_by_class(learned))[rows.classes]
+
 
 def bbse_estimate(confusion: Ints, rows: Ints, predicted: Ints) -> Estimate:
     """Return the mean recall, weighted by class frequencies that explain the predicted classes.
@@ -183,6 +189,17 @@ def bbse_estimate(confusion: Ints, rows: Ints, predicted: Ints) -> Estimate:
         notes += ("the confusion matrix is ill-conditioned; the solution is regularized",)
     facts = {"condition": condition, **_facts(shares, rows)}
     return Estimate(float(weighted_recall(shares, rows)), notes=notes, facts=facts)
+
+
+def bbse_gradient(confusion: Ints, rows: Ints) -> Floats:
+    """Return the derivative (k,) of the BBSE estimate with respect to the predicted shares.
+
+    `confusion` and `rows` are those of `bbse_estimate`.
+    """
+    rates = confusion / np.maximum(confusion.sum(axis=0, keepdims=True), 1)
+    recall = rows[:, 1] / np.maximum(rows.sum(axis=1), 1)
+    left = rates.T @ rates + ridge_for(condition_number(confusion)) * np.eye(len(rates))
+    return np.asarray(rates @ np.linalg.solve(left, recall))
 
 
 def condition_number(counts: Ints) -> float:
@@ -221,7 +238,9 @@ class LabelShiftSummary:
 class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     """Maximum-likelihood label shift (MLLS) estimate of the accuracy, ``Σ_y q_y · recall_s(y)``.
 
-    The class frequencies q of the target maximize ``mean_t log Σ_y q_y p_y(x) / p_s(y)``.
+    The class frequencies q of the target maximize ``mean_t log Σ_y q_y p_y(x) / p_s(y)``. With fewer
+    than 20 rows per class on average, there is no confidence interval, because recalls are hardly
+    known.
 
     Parameters
     ----------
@@ -250,7 +269,9 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Saerens et al., 2002; Garg et al., NeurIPS 2020"
+    min_rows_per_class: ClassVar[int] = 20
     is_mergeable: ClassVar[bool] = False
+    reads_probabilities: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
@@ -297,6 +318,13 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
             rng=rng,
         )
         return weighted_recall(shares, source)
+
+    def row_values(self, learned: Ints, total: LabelShiftSummary, rows: Predictions) -> Floats:
+        """Return the change of the estimate by a Newton step of the likelihood of each row."""
+        recall = learned[:, 1] / np.maximum(learned.sum(axis=1), 1)
+        return _label_shift_em.row_influence(
+            rows.probs, solution=total.shares, prior=_prior(learned), slope=recall
+        )
 
 
 def _prior(rows: Ints) -> Floats:

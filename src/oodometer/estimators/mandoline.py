@@ -108,6 +108,14 @@ class Mandoline(StreamingEstimator[ConfidenceBins, Ints]):
             bootstrap_counts(rng, learned.counts, count), bootstrap_counts(rng, total, count)
         )
 
+    def row_values(self, learned: ConfidenceBins, total: Ints, rows: Predictions) -> Floats:
+        """Return the source accuracy of each row's bin."""
+        one_row_per_bin = np.eye(len(learned.edges) + 1, dtype=np.int64)
+        counts = np.broadcast_to(learned.counts, (len(one_row_per_bin), *learned.counts.shape))
+        accuracy = _weighted_accuracy(counts, one_row_per_bin)
+        edges = learned.edges.astype(rows.confidence.dtype)
+        return np.asarray(accuracy[np.searchsorted(edges, rows.confidence, side="right")])
+
 
 def _weighted_accuracy(source: Ints, target: Ints) -> Floats:
     """Return Σ_b share_t(b) · acc_s(b) per replicate; empty bins use the nearest bin's accuracy."""

@@ -27,6 +27,7 @@ from oodometer.estimators.importance_weighting import (
     DomainClassifier,
     ImportanceWeighting,
     WeightingSource,
+    project_on_target,
     resample_weights,
     source_weights,
 )
@@ -88,6 +89,7 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
     needs: ClassVar[tuple[str, ...]] = ("features or probabilities", "confidence", "source labels")
     paper: ClassVar[str] = "Białek et al., 2024"
     is_mergeable: ClassVar[bool] = False
+    reads_probabilities: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.bins < 1:
@@ -129,6 +131,22 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
             for replicates, weights in resample_weights(total.classifier, rng, count)
         ]
         return np.concatenate(values)
+
+    def row_values(
+        self, learned: RecalibrationBins, total: RecalibrationSummary, rows: Predictions
+    ) -> Floats | None:
+        """Return the weighted accuracy of each row's bin, plus the regression of the residuals."""
+        weights = source_weights(total.classifier)[:, None]
+        counts = np.eye(len(learned.edges) + 1, dtype=np.int64)
+        accuracy = np.array(
+            [_calibrated_accuracy(weights, learned, row[None])[0] for row in counts]
+        )
+        residuals = learned.source.correct - accuracy[learned.bin_index]
+        projected = project_on_target(total.classifier, residuals)
+        if len(projected) != rows.n:
+            return None
+        edges = learned.edges.astype(rows.confidence.dtype)
+        return accuracy[np.searchsorted(edges, rows.confidence, side="right")] + projected
 
 
 def _calibrated_accuracy(weights: Floats, learned: RecalibrationBins, counts: Ints) -> Floats:

@@ -264,6 +264,47 @@ def show_assessment(console: Console, assessment: Assessment) -> None:
         _show_segments(console, assessment.segments)
 
 
+def show_targets(console: Console, assessments: Mapping[str, Assessment]) -> None:
+    """Print one row per target with its headline, then notes and the segments of each target."""
+    console.print(text_line(f"{len(assessments)} targets"))
+    console.print()
+    rows = [
+        (
+            target,
+            f"{assessment.n_target:,}",
+            format_percent(assessment.headline.estimate.value),
+            format_interval(assessment.headline.estimate),
+            status_text(assessment.headline.status),
+            assessment.headline.estimate.method,
+        )
+        for target, assessment in assessments.items()
+    ]
+    headings = ("target", "rows", "accuracy %", "95 % interval", "status", "method")
+    console.print(table("Estimated accuracy", headings, rows))
+    for note, targets in _targets_by_note(assessments).items():
+        prefix = "" if len(targets) == len(assessments) else f"{', '.join(targets)}: "
+        console.print(text_line(f"{prefix}{note}"))
+    for target, assessment in assessments.items():
+        if assessment.segments:
+            show_target_name(console, target)
+            _show_segments(console, assessment.segments)
+
+
+def show_target_name(console: Console, target: str) -> None:
+    """Print the name of a target above its results."""
+    console.print()
+    console.print(text_line(target, "bold"))
+
+
+def _targets_by_note(assessments: Mapping[str, Assessment]) -> dict[str, list[str]]:
+    """Return the targets that each note applies to, so that a note is printed once."""
+    targets: dict[str, list[str]] = {}
+    for target, assessment in assessments.items():
+        for note in assessment.notes:
+            targets.setdefault(note, []).append(target)
+    return targets
+
+
 def _show_segments(console: Console, segments: Sequence[Segment]) -> None:
     rows = []
     for segment in segments:
@@ -284,7 +325,11 @@ def show_additional(console: Console, results: AdditionalResults) -> None:
     if results.metrics:
         console.print()
         title = f"Expected metrics, assuming that {results.metrics_assume}"
-        console.print(table(title, *results.metric_table))
+        console.print(table(title, *drop_empty_columns(*results.metric_table)))
+    if results.segment_metrics:
+        console.print()
+        title = f"Expected metrics by segment ({results.segment_scope})"
+        console.print(table(title, *drop_empty_columns(*results.segment_table)))
     for sentence in results.sentences:
         console.print()
         console.print(text_line(sentence))

@@ -114,7 +114,7 @@ def format_missing_models(left_out: int, untrained: int) -> str:
     if left_out:
         text += f" {left_out} models did not converge and are skipped."
     if untrained:
-        text += f" {untrained} models are not trained yet: oodometer pool run."
+        text += f" {untrained} models are not trained yet; `oodometer pool run SPEC` trains them."
     return text
 
 

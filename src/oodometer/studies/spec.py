@@ -239,8 +239,8 @@ class Study:
             )
         folders = ", ".join(repr(str(pool.folder)) for pool in self.pools)
         raise InputError(
-            f"There is no trained model in {folders}. Train the models first: oodometer pool run "
-            f"{self.pools[0].spec.name}."
+            f"There is no trained model in {folders}. Train the models first: "
+            f"`{self.pools[0].training_command}`."
         )
 
 
@@ -290,11 +290,15 @@ def _parse_pool(entry: Any, folder: Path, data: str | Path | None) -> Pool:
     table = entry if isinstance(entry, Mapping) else {"spec": entry}
     pool = validate(PoolEntry, table, "a pool of the study")
     spec = pool.spec
+    location = None
     if not isinstance(spec, PoolSpec):
-        relative = isinstance(spec, str | Path) and str(spec).endswith(".toml")
+        if isinstance(spec, str | Path):
+            is_file = str(spec).endswith(".toml")
+            spec = location = str(folder / str(spec)) if is_file else str(spec)
         with prefix_errors("pools"):
-            spec = PoolSpec.open(folder / str(spec) if relative else spec, data=data)
-    return Pool(spec, Path("pools") / spec.name if pool.folder is None else folder / pool.folder)
+            spec = PoolSpec.open(spec, data=data)
+    models = Path("pools") / spec.name if pool.folder is None else folder / pool.folder
+    return Pool(spec, models, location)
 
 
 def _parse_groups(

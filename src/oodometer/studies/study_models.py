@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -28,10 +29,22 @@ MAX_OPEN_MODELS = 8
 
 @dataclass(frozen=True)
 class Pool:
-    """Spec of a pool and the folder of its models, which may still be in training."""
+    """Spec of a pool and the folder of its models, which may still be in training.
+
+    `location` is the built-in name or the TOML file of the spec; None if it is a table.
+    """
 
     spec: PoolSpec
     folder: Path
+    location: str | None = None
+
+    @property
+    def training_command(self) -> str:
+        """Return the command that trains the models."""
+        words = ["oodometer", "pool", "run", "SPEC" if self.location is None else self.location]
+        if self.folder != Path("pools") / self.spec.name:
+            words += ["--models-dir", str(self.folder)]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Analyses of `oodometer study --analysis`: run one by name on a table, and format the result."""
+"""Analyses of a study table (option --analysis): run one by name on a table, and format the result."""
 
 from __future__ import annotations
 

@@ -143,5 +143,5 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 def _missing_store_error(folder: Path) -> InputError:
     return InputError(
-        f"There is no store in {str(folder)!r}. Run the study first: oodometer study run."
+        f"There is no store in {str(folder)!r}. Run the study first: `oodometer study run SPEC`."
     )
