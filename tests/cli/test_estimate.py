@@ -130,6 +130,35 @@ def test_segment_by_gives_one_estimate_per_segment(folder: Path) -> None:
     assert mean == pytest.approx(result["headline"]["value"])
 
 
+def test_segments_are_periods_of_time_or_chunks_of_rows(folder: Path) -> None:
+    _, target = toy_pair()
+    times = np.datetime64("2026-01-30T12:00:00") + np.arange(target.n) * np.timedelta64(30, "m")
+    table = pa.table({**columns(target, False), "at": pa.array(times)})
+    pq.write_table(table, folder / "timed.parquet")
+    words = ("source.parquet", "timed.parquet", "--time-column", "at", "--method", "doc,atc-mc")
+    days = estimated(folder, *words)["segments"]
+    assert [segment["segment"] for segment in days][:3] == [
+        "2026-01-30",
+        "2026-01-31",
+        "2026-02-01",
+    ]
+    months = estimated(folder, *words, "--period", "month")["segments"]
+    assert [(s["segment"], s["n"]) for s in months] == [("2026-01", 72), ("2026-02", 228)]
+    streamed = estimated(folder, *words, "--period", "month", "--stream")["segments"]
+    assert [s["value"] for s in streamed] == pytest.approx([s["value"] for s in months])
+    chunks = estimated(folder, *words, "--chunk-rows", "200")["segments"]
+    assert [(s["segment"], s["n"]) for s in chunks] == [("000–199", 200), ("200–299", 100)]
+    for wrong, message in (
+        (("--segment-by", "at"), "Both --segment-by and --time-column are given"),
+        (("--period", "month", "--chunk-rows", "9"), "Both --period and --chunk-rows are given"),
+        (("--period", "year"), "period"),
+        (("--chunk-rows", "9", "--stream"), "--chunk-rows cannot be used"),
+    ):
+        shown = run(folder, "estimate", *words, *wrong)
+        assert shown.returncode == 2
+        assert message in shown.stderr
+
+
 def test_decisions_of_a_column_or_a_threshold_are_assessed(folder: Path) -> None:
     rows = {name: toy_predictions(n, k=2, seed=n) for name, n in (("s", 800), ("t", 600))}
     for name, part in rows.items():

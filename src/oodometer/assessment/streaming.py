@@ -183,6 +183,7 @@ def assess_streamed(
     A source that was already read must have been read with the same columns and options.
     """
     files = StreamedTarget.open(target, columns, options.segment_by)
+    files = replace(files, schema=replace(files.schema, period=options.period))
     if not isinstance(source, FileReference):
         rows = read_source(source, columns, options, runner=runner, progress=progress)
         source = FileReference.learn(source, rows, options)
@@ -312,12 +313,11 @@ def read_source(
     progress: ProgressCallback | None = None,
 ) -> StreamedSource:
     """Read a labelled source; small files are read as a whole, larger files in batches."""
+    by = None if options.period is not None else options.segment_by
     if not is_read_in_batches(location):
-        return read_whole_source(location, columns, options.segment_by)
+        return read_whole_source(location, columns, by)
     report_rows = RowProgress(progress, None, "source rows")
-    return load_source(
-        location, columns, options.seed, runner, report_rows, segment_by=options.segment_by
-    )
+    return load_source(location, columns, options.seed, runner, report_rows, segment_by=by)
 
 
 def load_source(

@@ -21,6 +21,7 @@ from oodometer.assessment.optional_analyses import (
     run_additional,
 )
 from oodometer.assessment.result import Assessment
+from oodometer.assessment.segments import row_chunks, time_periods
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
@@ -65,6 +66,27 @@ class EstimationOptions:
             "each of its values (for each day if the values are times)."
         ),
     ] = None
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the target with times; the accuracy is also estimated for each --period, "
+            "or for chunks of --chunk-rows rows in the order of time."
+        ),
+    ] = None
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="Length of the segments of --time-column: hour, day, week or month. "
+            "[default: day, unless --chunk-rows is given]"
+        ),
+    ] = None
+    chunk_rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of rows of a segment: consecutive rows of the file, or with --time-column "
+            "rows in the order of time."
+        ),
+    ] = None
     temperature: Annotated[
         str,
         typer.Option(
@@ -81,6 +103,40 @@ class EstimationOptions:
     ] = "auto"
     seed: Seed = 0
     replicates: Annotated[int, typer.Option(help="Number of bootstrap replicates.")] = 200
+
+    def check_segments(self) -> None:
+        """Raise if options that define segments contradict each other."""
+        if self.segment_by is not None and (self.time_column or self.chunk_rows):
+            other = "--time-column" if self.time_column else "--chunk-rows"
+            raise InputError(f"Both --segment-by and {other} are given. Give only one of them.")
+        if self.period is not None and self.chunk_rows is not None:
+            raise InputError("Both --period and --chunk-rows are given. Give only one of them.")
+        if self.period is not None and self.time_column is None:
+            raise InputError("--period needs --time-column, the column with the times.")
+
+    @property
+    def segment_column(self) -> str | None:
+        """Column of the segments: that of --segment-by, or of times that are cut into periods."""
+        if self.chunk_rows is not None:
+            return None
+        return self.segment_by if self.time_column is None else self.time_column
+
+    @property
+    def used_period(self) -> str | None:
+        """Length of the periods; None unless segments are periods of --time-column."""
+        if self.time_column is None or self.chunk_rows is not None:
+            return None
+        return self.period or "day"
+
+    def read_segments(self, file: ScoreFile, n: int) -> Array | None:
+        """Return the segment of each row of a target file; None without segments."""
+        if self.chunk_rows is not None:
+            times = None if self.time_column is None else file.column(self.time_column)
+            return row_chunks(n, self.chunk_rows, times)
+        if self.segment_column is None:
+            return None
+        values = file.column(self.segment_column)
+        return values if self.used_period is None else time_periods(values, self.used_period)
 
     def parse_temperature(self) -> float | Literal["fit"] | None:
         if self.temperature == "fit":
@@ -324,6 +380,7 @@ def assess_files(
     requests: AdditionalRequests,
 ) -> list[FileAssessment]:
     """Read the source once and every target, as a whole or in batches; return the assessments."""
+    options.check_segments()
     assessor = _FileAssessor(files, options, read_options)
     for path in files.targets:
         assessor.check_target(path)
@@ -367,7 +424,8 @@ class _FileAssessor:
             methods=split_names(self.options.method),
             temperature=self.options.parse_temperature(),
             calibration=self.options.calibration,  # type: ignore[arg-type]
-            segment_by=self.options.segment_by,
+            segment_by=self.options.segment_column,
+            period=self.options.used_period,  # type: ignore[arg-type]
             seed=self.options.seed,
             replicates=self.options.replicates,
         )
@@ -415,6 +473,11 @@ class _FileAssessor:
         """Raise if files are missing or cannot be read in batches, before the source is read."""
         if self.is_streamed(target):
             _check_batch_inputs(self.files)
+            if self.options.chunk_rows is not None:
+                raise InputError(
+                    "--chunk-rows cannot be used if files are read in batches. Use --time-column "
+                    "with --period, or smaller files."
+                )
             find_files(target)
         elif len(self.files.targets) > 1 and not target.is_file():
             raise not_a_file(target, expected="a table or an .npz file")
@@ -455,8 +518,7 @@ class _FileAssessor:
             target_labels = _partial_labels(file, columns)
         else:
             target_labels = read_target_labels(self.files.target_labels, target.n)
-        by = self.options.segment_by
-        segments = None if by is None else file.column(by)
+        segments = self.options.read_segments(file, target.n)
         other_models = _load_other_models(self.files.other_models, columns)
         history = self.history
         with progress_bar() as progress:

@@ -81,6 +81,8 @@ def report(
             "--logit-columns": column_options.logit_columns,
             "--class-names": column_options.class_names,
             "--segment-by": options.segment_by,
+            "--time-column": options.time_column,
+            "--chunk-rows": options.chunk_rows,
         }
         _reject_options(
             prediction_options, "a single WHAT, a study", "Give a TARGET too, or leave it out."
