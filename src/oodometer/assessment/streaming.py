@@ -44,7 +44,7 @@ from oodometer.assessment.reference import (
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import LabelledRows, segment_values
-from oodometer.core import frames
+from oodometer.core import frames, validation
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, OodometerError
 from oodometer.core.labels import encode_labels
@@ -197,6 +197,7 @@ def assess_streamed(
     plan = replace(
         make_plan(files, learned, fitted, seed=options.seed),
         zero_replacement=reference.zero_replacement,
+        sum_tolerance=_sum_tolerance(reference.rows),
         thresholds=columns.thresholds,
     )
     summary = scan(plan, files.partitions, runner, RowProgress(progress, files.n_rows, "rows"))
@@ -236,6 +237,13 @@ def assess_streamed(
         sample_segments=summary.sample.columns.get("by"),
         source_segments=source.rows.segments,
     )
+
+
+def _sum_tolerance(source: Predictions) -> float:
+    """Return the largest accepted difference between the sum of target probabilities and 1."""
+    if source.scores is None or source.score_type != "probs":
+        return validation.SUM_TOLERANCE
+    return validation.sum_tolerance(source.scores)
 
 
 def _decision_names(schema: ScoreSchema, classes: Array | None) -> Array | None:

@@ -260,23 +260,25 @@ def estimate(
         history=tuple(history or ()),
         target_labels=target_labels,
     )
-    metrics = resolve_expected_metrics(split_names(metric)) if metric else ()
-    requests = AdditionalRequests(metrics=metrics, bound=bound, margin=margin)
+    requests = None
+    if metric or bound or margin is not None:
+        metrics = resolve_expected_metrics(split_names(metric))
+        requests = AdditionalRequests(metrics=metrics, bound=bound, margin=margin)
     results = assess_files(files, options, read_options, requests)
     show = _print_results_as_json if as_json else _show_results
-    show(results, requests)
+    show(results)
     if html is not None:
         write_report_page(render_assessment_page(files, results[0]), html)
     if fail_below is not None:
         _exit_if_below(results, fail_below)
 
 
-def _print_results_as_json(results: Sequence[FileAssessment], requests: AdditionalRequests) -> None:
+def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
     contents = []
     for result in results:
         content = result.assessment.to_dict()
-        if requests != AdditionalRequests():
+        if result.additional is not None:
             content["additional"] = result.additional.to_dict()
         contents.append(content)
     if len(results) == 1:
@@ -287,16 +289,16 @@ def _print_results_as_json(results: Sequence[FileAssessment], requests: Addition
     print_json({"schema": 1, "targets": targets})
 
 
-def _show_results(results: Sequence[FileAssessment], requests: AdditionalRequests) -> None:
+def _show_results(results: Sequence[FileAssessment]) -> None:
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
         terminal.show_assessment(console(), results[0].assessment)
-        if requests != AdditionalRequests():
+        if results[0].additional is not None:
             terminal.show_additional(console(), results[0].additional)
         return
     terminal.show_targets(console(), {str(result.path): result.assessment for result in results})
     for result in results:
-        if requests != AdditionalRequests():
+        if result.additional is not None:
             terminal.show_target_name(console(), str(result.path))
             terminal.show_additional(console(), result.additional)
 
@@ -359,7 +361,7 @@ class FileAssessment:
 
     path: Path
     assessment: Assessment
-    additional: AdditionalResults
+    additional: AdditionalResults | None
     source: Predictions
     target: Predictions
 
@@ -377,7 +379,7 @@ def assess_files(
     files: PredictionFiles,
     options: EstimationOptions,
     read_options: FileReadOptions,
-    requests: AdditionalRequests,
+    requests: AdditionalRequests | None,
 ) -> list[FileAssessment]:
     """Read the source once and every target, as a whole or in batches; return the assessments."""
     options.check_segments()
@@ -483,11 +485,11 @@ class _FileAssessor:
             raise not_a_file(target, expected="a table or an .npz file")
 
     def additional(
-        self, assessed: _AssessedTarget, requests: AdditionalRequests
-    ) -> AdditionalResults:
-        """Return the results of the requested optional analyses."""
-        if requests == AdditionalRequests():
-            return AdditionalResults()
+        self, assessed: _AssessedTarget, requests: AdditionalRequests | None
+    ) -> AdditionalResults | None:
+        """Return the results of the requested optional analyses; None if there are no requests."""
+        if requests is None:
+            return None
         assessment, target = assessed.assessment, assessed.target
         results = run_additional(
             requests,

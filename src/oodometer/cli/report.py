@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.assessment.optional_analyses import AdditionalRequests
 from oodometer.cli._html_report import check_report_path, render_study_page
 from oodometer.cli._options import (
     HTML_HELP,
@@ -101,7 +100,7 @@ def report(
             columns=column_options.prediction_columns(),
             other_models=tuple(other_model or ()),
         )
-        (result,) = assess_files(files, options, FileReadOptions(), AdditionalRequests())
+        (result,) = assess_files(files, options, FileReadOptions(), None)
         page = render_assessment_page(files, result)
     _write_report(page, html, "study" if target is None else "assessment", as_json)
 
