@@ -12,9 +12,12 @@ from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.segments import (
     SourceSegment,
     SourceSegments,
+    row_chunks,
     segment_values,
     shift_to_mean,
+    time_periods,
 )
+from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.testing import toy_pair, toy_predictions
 
@@ -129,3 +132,43 @@ def test_shifted_values_have_the_mean_and_keep_their_order(
     shifted = shift_to_mean(np.array(values), weights, mean)
     assert shifted.mean() == pytest.approx(mean, abs=1e-9)
     assert (np.diff(shifted[np.argsort(values)]) >= -1e-12).all()
+
+
+TIMES = np.array(["2026-01-31T23:59:00", "2026-02-01T00:00:00", "2026-02-02T07:15:00"])
+
+
+@pytest.mark.parametrize(
+    ("period", "expected"),
+    [
+        ("hour", ["2026-01-31T23", "2026-02-01T00", "2026-02-02T07"]),
+        ("day", ["2026-01-31", "2026-02-01", "2026-02-02"]),
+        ("week", ["2026-01-26", "2026-01-26", "2026-02-02"]),
+        ("month", ["2026-01", "2026-02", "2026-02"]),
+    ],
+)
+def test_times_are_cut_into_periods(period: str, expected: list[str]) -> None:
+    assert time_periods(TIMES, period).tolist() == expected
+    assert time_periods(TIMES.astype("datetime64[us]"), period).tolist() == expected
+
+
+def test_weeks_begin_on_mondays() -> None:
+    days = np.datetime64("1969-12-01") + np.arange(20_000)
+    weeks = time_periods(days, "week").astype("datetime64[D]")
+    assert {day.weekday() for day in weeks.tolist()} == {0}
+    assert set((days - weeks).astype(int)) == set(range(7))
+
+
+@pytest.mark.parametrize(("values", "period"), [(TIMES, "year"), (np.array(["soon"]), "day")])
+def test_unknown_periods_and_values_that_are_no_times_raise(
+    values: np.ndarray, period: str
+) -> None:
+    with pytest.raises(InputError):
+        time_periods(values, period)
+
+
+def test_chunks_follow_the_order_of_time() -> None:
+    times = np.array([3, 1, 2, 0])
+    assert row_chunks(4, 2, times).tolist() == ["2–3", "0–1", "2–3", "0–1"]
+    assert row_chunks(12, 10).tolist() == ["00–09"] * 10 + ["10–11"] * 2
+    with pytest.raises(InputError, match="chunk_rows"):
+        row_chunks(4, 0)

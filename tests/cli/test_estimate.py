@@ -63,6 +63,11 @@ def test_json_has_the_documented_keys(folder: Path) -> None:
     assert (result["n_source"], result["n_target"], result["k"]) == (400, 300, 4)
     for estimate in result["estimates"]:
         assert {"method", "value", "low", "high", "assumes"} <= set(estimate)
+        if estimate["low"] is None:
+            # With 300 rows, a threshold per class has no reliable interval.
+            assert (estimate["method"], estimate["high"]) == ("atc-class", None)
+            assert any("no interval" in note for note in estimate["notes"])
+            continue
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"] <= 1
     for diagnostic in result["diagnostics"]:
         assert {"name", "value", "status", "meaning"} <= set(diagnostic)
@@ -128,6 +133,35 @@ def test_segment_by_gives_one_estimate_per_segment(folder: Path) -> None:
         assert segment["low"] < segment["value"] < segment["high"]
     mean = np.mean([segment["value"] for segment in result["segments"]])
     assert mean == pytest.approx(result["headline"]["value"])
+
+
+def test_segments_are_periods_of_time_or_chunks_of_rows(folder: Path) -> None:
+    _, target = toy_pair()
+    times = np.datetime64("2026-01-30T12:00:00") + np.arange(target.n) * np.timedelta64(30, "m")
+    table = pa.table({**columns(target, False), "at": pa.array(times)})
+    pq.write_table(table, folder / "timed.parquet")
+    words = ("source.parquet", "timed.parquet", "--time-column", "at", "--method", "doc,atc-mc")
+    days = estimated(folder, *words)["segments"]
+    assert [segment["segment"] for segment in days][:3] == [
+        "2026-01-30",
+        "2026-01-31",
+        "2026-02-01",
+    ]
+    months = estimated(folder, *words, "--period", "month")["segments"]
+    assert [(s["segment"], s["n"]) for s in months] == [("2026-01", 72), ("2026-02", 228)]
+    streamed = estimated(folder, *words, "--period", "month", "--stream")["segments"]
+    assert [s["value"] for s in streamed] == pytest.approx([s["value"] for s in months])
+    chunks = estimated(folder, *words, "--chunk-rows", "200")["segments"]
+    assert [(s["segment"], s["n"]) for s in chunks] == [("000–199", 200), ("200–299", 100)]
+    for wrong, message in (
+        (("--segment-by", "at"), "Both --segment-by and --time-column are given"),
+        (("--period", "month", "--chunk-rows", "9"), "Both --period and --chunk-rows are given"),
+        (("--period", "year"), "period"),
+        (("--chunk-rows", "9", "--stream"), "--chunk-rows cannot be used"),
+    ):
+        shown = run(folder, "estimate", *words, *wrong)
+        assert shown.returncode == 2
+        assert message in shown.stderr
 
 
 def test_decisions_of_a_column_or_a_threshold_are_assessed(folder: Path) -> None:

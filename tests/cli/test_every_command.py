@@ -268,7 +268,8 @@ def test_option_is_its_parameter_with_dashes() -> None:
 # Options without a counterpart in the Python function: files, columns, models and output.
 COMMAND_LINE_ONLY = {
     "json", "quiet", "html", "help", "output", "fail-below", "stream", "workers", "scheduler",
-    "label-column", "prob-columns", "logit-columns", "pred-column", "threshold", "class-names", "text", "inputs", "size",
+    "label-column", "prob-columns", "logit-columns", "pred-column", "threshold", "time-column",
+    "period", "chunk-rows", "class-names", "text", "inputs", "size",
     "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "weights", "magnitude", "wordnet",
     "filler", "translator", "save-examples", "examples-of", "strength", "no-identity",
     "metric", "bound", "margin",  # of estimate: additional analyses

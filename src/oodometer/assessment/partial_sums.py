@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment.ppi import BinnedAccuracy
-from oodometer.assessment.segments import RowCorrectness, segment_values
+from oodometer.assessment.segments import RowCorrectness, segment_values, time_periods
 from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 from oodometer.core.calibration import Calibration
@@ -237,7 +237,8 @@ class _Batch:
     def segments(self) -> tuple[Array, Ints]:
         """Return the sorted distinct segment values, and for each row the index of its value."""
         assert self.schema.segment_by is not None
-        return _encode_segments(self.table.column(self.schema.segment_by), self.schema.segment_by)
+        column = self.table.column(self.schema.segment_by)
+        return _encode_segments(column, self.schema.segment_by, self.schema.period)
 
     def update_sample(self, sampler: BottomKSampler) -> None:
         sampler.update(self.priorities, self._sample_rows)
@@ -292,16 +293,23 @@ def find_labelled_rows(labels: Any) -> Ints:
     return np.flatnonzero(~np.asarray(blank))
 
 
-def _encode_segments(column: Any, name: str) -> tuple[Array, Ints]:
-    """Return the sorted distinct values of an Arrow column, and each row's index among them."""
+def _encode_segments(column: Any, name: str, period: str | None) -> tuple[Array, Ints]:
+    """Return the sorted distinct values of an Arrow column, and each row's index among them.
+
+    With a period, the values are times, and the distinct values are their periods.
+    """
     import pyarrow as pa
 
     frames.check_no_nulls(column, name)
     coded = pa.concat_arrays(column.chunks) if column.num_chunks > 1 else column.chunk(0)
     if not pa.types.is_dictionary(coded.type):
         coded = coded.dictionary_encode()
-    _check_segment_count(len(coded.dictionary), name)
-    values = segment_values(frames.read_column(pa.table({name: coded.dictionary}), name))
+    values = frames.read_column(pa.table({name: coded.dictionary}), name)
+    if period is None:
+        _check_segment_count(len(values), name)
+        values = segment_values(values)
+    else:
+        values = time_periods(values, period)
     distinct, places = np.unique(values, return_inverse=True)
     return distinct, places[np.asarray(coded.indices)]
 

@@ -362,6 +362,9 @@ class EstimateOptions:
         Calibration of the probabilities that some methods read.
     segment_by : str, optional
         Column of the target. The accuracy is then also estimated for each value of the column.
+    period : {"hour", "day", "week", "month"}, optional
+        Length of the segments if `segment_by` is a column of times. The segments of the source are
+        then not used.
     seed : int
         Random seed.
     replicates : int
@@ -377,6 +380,7 @@ class EstimateOptions:
     temperature: float | Literal["fit"] | None = "fit"
     calibration: CalibrationMethod = "auto"
     segment_by: str | None = None
+    period: Literal["hour", "day", "week", "month"] | None = None
     seed: int = 0
     replicates: int = 200
 
@@ -422,7 +426,7 @@ class FileReference:
             methods=options.methods,
             temperature=options.temperature,
             calibration=options.calibration,
-            segment_by=rows.segments,
+            segment_by=None if options.period is not None else rows.segments,
             other_models=other_models,
             seed=options.seed,
             replicates=options.replicates,

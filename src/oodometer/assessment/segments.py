@@ -27,7 +27,7 @@ from oodometer.assessment.ppi import MIN_LABELS, BinnedAccuracy, UnlabelledMomen
 from oodometer.assessment.result import Segment
 from oodometer.core.array_types import Array, Bools, Floats
 from oodometer.core.calibration import Calibration
-from oodometer.core.errors import NotApplicable
+from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.core.stats import accuracy_interval, rng_for
@@ -36,6 +36,8 @@ METHOD = "segment"
 ASSUMES = "the accuracy given the confidence is the same as on the source, within each segment"
 ASSUMES_WITHOUT_SOURCE = "the accuracy given the confidence is the same as on the whole source"
 MAX_SHIFT_STEPS = 200
+# Units of numpy for the periods of `--period`; a week is counted from its Monday.
+PERIOD_UNITS = {"hour": "h", "day": "D", "week": "W", "month": "M"}
 
 
 def segment_values(values: Array) -> Array:
@@ -43,6 +45,69 @@ def segment_values(values: Array) -> Array:
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]")
     return values if values.dtype.kind in "iuf" else values.astype(str)
+
+
+def time_periods(values: Array, period: str) -> Array:
+    """Return the period of each time as text that sorts by time; a week is its Monday.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Times, dates, or text such as "2026-03-01 05:30".
+    period : {"hour", "day", "week", "month"}
+        Length of the periods.
+
+    Returns
+    -------
+    array of str
+        One period per row.
+
+    Raises
+    ------
+    InputError
+        If the period is unknown, or a value is not a time.
+
+    Examples
+    --------
+    >>> times = np.array(["2026-03-01T05:30", "2026-03-02T00:00"])
+    >>> time_periods(times, "month").tolist(), time_periods(times, "week").tolist()
+    (['2026-03', '2026-03'], ['2026-02-23', '2026-03-02'])
+    """
+    if period not in PERIOD_UNITS:
+        raise UnknownName("period", period, PERIOD_UNITS)
+    try:
+        times = values.astype("datetime64[s]")
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"The times of the segments must be dates or times; got {values[:1].tolist()[0]!r}."
+        ) from error
+    if np.isnat(times).any():
+        raise InputError(f"The time of row {int(np.isnat(times).argmax())} is missing.")
+    if period == "week":
+        days = times.astype("datetime64[D]")
+        # Day 0, 1970-01-01, was a Thursday.
+        return (days - (days.astype(np.int64) + 3) % 7).astype(str)
+    return times.astype(f"datetime64[{PERIOD_UNITS[period]}]").astype(str)
+
+
+def row_chunks(n: int, chunk_rows: int, times: Array | None = None) -> Array:
+    """Return the chunk of each row: consecutive rows, in the order of `times` if they are given.
+
+    >>> row_chunks(5, 2).tolist()
+    ['0–1', '0–1', '2–3', '2–3', '4–4']
+    """
+    if chunk_rows < 1:
+        raise out_of_range("chunk_rows", chunk_rows, low=1)
+    order = np.arange(n) if times is None else np.argsort(times, kind="stable")
+    width = len(str(n - 1))
+    starts = range(0, n, chunk_rows)
+    ends = [min(start + chunk_rows, n) for start in starts]
+    names = [
+        f"{start:0{width}d}–{end - 1:0{width}d}" for start, end in zip(starts, ends, strict=True)
+    ]
+    chunks = np.empty(n, dtype=f"<U{2 * width + 1}")
+    chunks[order] = np.repeat(names, np.subtract(ends, starts))
+    return chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +369,7 @@ def shift_to_mean(values: Floats, weights: Floats, mean: float) -> Floats:
     """Return values in [0, 1] whose log-odds are shifted so that their weighted mean is `mean`.
 
     >>> shift_to_mean(np.array([0.5, 0.9]), np.array([0.5, 0.5]), 0.6).round(3).tolist()
-    [0.38, 0.82]
+    [0.366, 0.834]
     """
     inner = np.clip(values, 1e-9, 1 - 1e-9)
     if not 0 < mean < 1:

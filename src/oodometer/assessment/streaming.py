@@ -44,7 +44,7 @@ from oodometer.assessment.reference import (
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import LabelledRows, segment_values
-from oodometer.core import frames
+from oodometer.core import frames, validation
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, OodometerError
 from oodometer.core.labels import encode_labels
@@ -183,6 +183,7 @@ def assess_streamed(
     A source that was already read must have been read with the same columns and options.
     """
     files = StreamedTarget.open(target, columns, options.segment_by)
+    files = replace(files, schema=replace(files.schema, period=options.period))
     if not isinstance(source, FileReference):
         rows = read_source(source, columns, options, runner=runner, progress=progress)
         source = FileReference.learn(source, rows, options)
@@ -196,6 +197,7 @@ def assess_streamed(
     plan = replace(
         make_plan(files, learned, fitted, seed=options.seed),
         zero_replacement=reference.zero_replacement,
+        sum_tolerance=_sum_tolerance(reference.rows),
         thresholds=columns.thresholds,
     )
     summary = scan(plan, files.partitions, runner, RowProgress(progress, files.n_rows, "rows"))
@@ -235,6 +237,13 @@ def assess_streamed(
         sample_segments=summary.sample.columns.get("by"),
         source_segments=source.rows.segments,
     )
+
+
+def _sum_tolerance(source: Predictions) -> float:
+    """Return the largest accepted difference between the sum of target probabilities and 1."""
+    if source.scores is None or source.score_type != "probs":
+        return validation.SUM_TOLERANCE
+    return validation.sum_tolerance(source.scores)
 
 
 def _decision_names(schema: ScoreSchema, classes: Array | None) -> Array | None:
@@ -312,12 +321,11 @@ def read_source(
     progress: ProgressCallback | None = None,
 ) -> StreamedSource:
     """Read a labelled source; small files are read as a whole, larger files in batches."""
+    by = None if options.period is not None else options.segment_by
     if not is_read_in_batches(location):
-        return read_whole_source(location, columns, options.segment_by)
+        return read_whole_source(location, columns, by)
     report_rows = RowProgress(progress, None, "source rows")
-    return load_source(
-        location, columns, options.seed, runner, report_rows, segment_by=options.segment_by
-    )
+    return load_source(location, columns, options.seed, runner, report_rows, segment_by=by)
 
 
 def load_source(

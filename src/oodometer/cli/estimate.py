@@ -21,6 +21,7 @@ from oodometer.assessment.optional_analyses import (
     run_additional,
 )
 from oodometer.assessment.result import Assessment
+from oodometer.assessment.segments import row_chunks, time_periods
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
@@ -65,6 +66,27 @@ class EstimationOptions:
             "each of its values (for each day if the values are times)."
         ),
     ] = None
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the target with times; the accuracy is also estimated for each --period, "
+            "or for chunks of --chunk-rows rows in the order of time."
+        ),
+    ] = None
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="Length of the segments of --time-column: hour, day, week or month. "
+            "[default: day, unless --chunk-rows is given]"
+        ),
+    ] = None
+    chunk_rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of rows of a segment: consecutive rows of the file, or with --time-column "
+            "rows in the order of time."
+        ),
+    ] = None
     temperature: Annotated[
         str,
         typer.Option(
@@ -81,6 +103,40 @@ class EstimationOptions:
     ] = "auto"
     seed: Seed = 0
     replicates: Annotated[int, typer.Option(help="Number of bootstrap replicates.")] = 200
+
+    def check_segments(self) -> None:
+        """Raise if options that define segments contradict each other."""
+        if self.segment_by is not None and (self.time_column or self.chunk_rows):
+            other = "--time-column" if self.time_column else "--chunk-rows"
+            raise InputError(f"Both --segment-by and {other} are given. Give only one of them.")
+        if self.period is not None and self.chunk_rows is not None:
+            raise InputError("Both --period and --chunk-rows are given. Give only one of them.")
+        if self.period is not None and self.time_column is None:
+            raise InputError("--period needs --time-column, the column with the times.")
+
+    @property
+    def segment_column(self) -> str | None:
+        """Column of the segments: that of --segment-by, or of times that are cut into periods."""
+        if self.chunk_rows is not None:
+            return None
+        return self.segment_by if self.time_column is None else self.time_column
+
+    @property
+    def used_period(self) -> str | None:
+        """Length of the periods; None unless segments are periods of --time-column."""
+        if self.time_column is None or self.chunk_rows is not None:
+            return None
+        return self.period or "day"
+
+    def read_segments(self, file: ScoreFile, n: int) -> Array | None:
+        """Return the segment of each row of a target file; None without segments."""
+        if self.chunk_rows is not None:
+            times = None if self.time_column is None else file.column(self.time_column)
+            return row_chunks(n, self.chunk_rows, times)
+        if self.segment_column is None:
+            return None
+        values = file.column(self.segment_column)
+        return values if self.used_period is None else time_periods(values, self.used_period)
 
     def parse_temperature(self) -> float | Literal["fit"] | None:
         if self.temperature == "fit":
@@ -204,23 +260,25 @@ def estimate(
         history=tuple(history or ()),
         target_labels=target_labels,
     )
-    metrics = resolve_expected_metrics(split_names(metric)) if metric else ()
-    requests = AdditionalRequests(metrics=metrics, bound=bound, margin=margin)
+    requests = None
+    if metric or bound or margin is not None:
+        metrics = resolve_expected_metrics(split_names(metric))
+        requests = AdditionalRequests(metrics=metrics, bound=bound, margin=margin)
     results = assess_files(files, options, read_options, requests)
     show = _print_results_as_json if as_json else _show_results
-    show(results, requests)
+    show(results)
     if html is not None:
         write_report_page(render_assessment_page(files, results[0]), html)
     if fail_below is not None:
         _exit_if_below(results, fail_below)
 
 
-def _print_results_as_json(results: Sequence[FileAssessment], requests: AdditionalRequests) -> None:
+def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
     contents = []
     for result in results:
         content = result.assessment.to_dict()
-        if requests != AdditionalRequests():
+        if result.additional is not None:
             content["additional"] = result.additional.to_dict()
         contents.append(content)
     if len(results) == 1:
@@ -231,16 +289,16 @@ def _print_results_as_json(results: Sequence[FileAssessment], requests: Addition
     print_json({"schema": 1, "targets": targets})
 
 
-def _show_results(results: Sequence[FileAssessment], requests: AdditionalRequests) -> None:
+def _show_results(results: Sequence[FileAssessment]) -> None:
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
         terminal.show_assessment(console(), results[0].assessment)
-        if requests != AdditionalRequests():
+        if results[0].additional is not None:
             terminal.show_additional(console(), results[0].additional)
         return
     terminal.show_targets(console(), {str(result.path): result.assessment for result in results})
     for result in results:
-        if requests != AdditionalRequests():
+        if result.additional is not None:
             terminal.show_target_name(console(), str(result.path))
             terminal.show_additional(console(), result.additional)
 
@@ -303,7 +361,7 @@ class FileAssessment:
 
     path: Path
     assessment: Assessment
-    additional: AdditionalResults
+    additional: AdditionalResults | None
     source: Predictions
     target: Predictions
 
@@ -321,9 +379,10 @@ def assess_files(
     files: PredictionFiles,
     options: EstimationOptions,
     read_options: FileReadOptions,
-    requests: AdditionalRequests,
+    requests: AdditionalRequests | None,
 ) -> list[FileAssessment]:
     """Read the source once and every target, as a whole or in batches; return the assessments."""
+    options.check_segments()
     assessor = _FileAssessor(files, options, read_options)
     for path in files.targets:
         assessor.check_target(path)
@@ -367,7 +426,8 @@ class _FileAssessor:
             methods=split_names(self.options.method),
             temperature=self.options.parse_temperature(),
             calibration=self.options.calibration,  # type: ignore[arg-type]
-            segment_by=self.options.segment_by,
+            segment_by=self.options.segment_column,
+            period=self.options.used_period,  # type: ignore[arg-type]
             seed=self.options.seed,
             replicates=self.options.replicates,
         )
@@ -415,16 +475,21 @@ class _FileAssessor:
         """Raise if files are missing or cannot be read in batches, before the source is read."""
         if self.is_streamed(target):
             _check_batch_inputs(self.files)
+            if self.options.chunk_rows is not None:
+                raise InputError(
+                    "--chunk-rows cannot be used if files are read in batches. Use --time-column "
+                    "with --period, or smaller files."
+                )
             find_files(target)
         elif len(self.files.targets) > 1 and not target.is_file():
             raise not_a_file(target, expected="a table or an .npz file")
 
     def additional(
-        self, assessed: _AssessedTarget, requests: AdditionalRequests
-    ) -> AdditionalResults:
-        """Return the results of the requested optional analyses."""
-        if requests == AdditionalRequests():
-            return AdditionalResults()
+        self, assessed: _AssessedTarget, requests: AdditionalRequests | None
+    ) -> AdditionalResults | None:
+        """Return the results of the requested optional analyses; None if there are no requests."""
+        if requests is None:
+            return None
         assessment, target = assessed.assessment, assessed.target
         results = run_additional(
             requests,
@@ -455,8 +520,7 @@ class _FileAssessor:
             target_labels = _partial_labels(file, columns)
         else:
             target_labels = read_target_labels(self.files.target_labels, target.n)
-        by = self.options.segment_by
-        segments = None if by is None else file.column(by)
+        segments = self.options.read_segments(file, target.n)
         other_models = _load_other_models(self.files.other_models, columns)
         history = self.history
         with progress_bar() as progress:

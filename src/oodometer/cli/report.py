@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.assessment.optional_analyses import AdditionalRequests
 from oodometer.cli._html_report import check_report_path, render_study_page
 from oodometer.cli._options import (
     HTML_HELP,
@@ -81,6 +80,8 @@ def report(
             "--logit-columns": column_options.logit_columns,
             "--class-names": column_options.class_names,
             "--segment-by": options.segment_by,
+            "--time-column": options.time_column,
+            "--chunk-rows": options.chunk_rows,
         }
         _reject_options(
             prediction_options, "a single WHAT, a study", "Give a TARGET too, or leave it out."
@@ -99,7 +100,7 @@ def report(
             columns=column_options.prediction_columns(),
             other_models=tuple(other_model or ()),
         )
-        (result,) = assess_files(files, options, FileReadOptions(), AdditionalRequests())
+        (result,) = assess_files(files, options, FileReadOptions(), None)
         page = render_assessment_page(files, result)
     _write_report(page, html, "study" if target is None else "assessment", as_json)
 

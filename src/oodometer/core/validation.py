@@ -33,6 +33,8 @@ MAX_UNCHANGED_EXCESS_FLOAT16 = 1e-3
 # this distance of an integer.
 FLOAT32_TOLERANCE = 2e-7
 FLOAT64_TOLERANCE = 1e-12
+# With fewer rows, probabilities do not count as rounded.
+MIN_ROUNDED_ROWS = 10
 # Number of rows that are examined first, because most arrays are not rounded.
 PREVIEW_ROWS = 64
 
@@ -75,7 +77,7 @@ def sum_tolerance(probs: Array) -> float:
     The rounding errors of k probabilities add up to at most k/2 rounding steps, and a little more
     because of floating-point errors.
 
-    >>> sum_tolerance(np.array([[0.25, 0.25, 0.25, 0.24]])), sum_tolerance(np.array([[1 / 3, 2 / 3]]))
+    >>> sum_tolerance(np.array([[0.25, 0.25, 0.25, 0.24]] * 10)), sum_tolerance(np.eye(10))
     (0.020001, 0.001)
     """
     step = rounding_step(probs)
@@ -272,13 +274,16 @@ def check_same_ids(ids: Array, other_ids: Array) -> None:
 def rounding_step(probs: Array) -> float | None:
     """Return 10⁻ᵈ if all values have at most d ≤ 4 decimals; None if they were not rounded.
 
-    Values that are all 0 or 1 are decisions, not rounded probabilities, so the result is None.
+    Values that are all 0 or 1 are decisions, not rounded probabilities, so the result is None. It
+    is also None for fewer than ten rows, which can have few decimals by coincidence.
 
-    >>> rounding_step(np.array([[0.25, 0.75], [0.5, 0.5]]))
+    >>> rounding_step(np.array([[0.25, 0.75], [0.5, 0.5]] * 5))
     0.01
-    >>> rounding_step(np.array([[0.123456, 0.876544]])) is None
+    >>> rounding_step(np.array([[0.123456, 0.876544]] * 10)) is None
     True
     """
+    if len(probs) < MIN_ROUNDED_ROWS:
+        return None
     for decimals in range(1, MAX_DECIMALS + 1):
         if all(_has_decimals(rows, decimals) for rows in (probs[:PREVIEW_ROWS], probs)):
             is_binary = decimals == 1 and bool(np.isin(probs, (0, 1)).all())
@@ -297,7 +302,7 @@ def _has_decimals(values: Array, decimals: int) -> bool:
 def zero_replacement(probs: Array) -> float:
     """Return the value that replaces exact zeros: half the rounding step, else 1/(2n) for n rows.
 
-    >>> zero_replacement(np.array([[0.0, 1.0], [0.25, 0.75]]))
+    >>> zero_replacement(np.array([[0.0, 1.0], [0.25, 0.75]] * 5))
     0.005
     """
     step = rounding_step(probs)

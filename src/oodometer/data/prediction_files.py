@@ -91,6 +91,7 @@ def read_predictions(
 class ScoreSchema:
     """Columns of scores, labels and segments in a table of predictions, with their Arrow types.
 
+    `period` is None unless `segment_by` is a column of times; then it is the length of a segment.
     `all_columns` are the names of all columns of the table, also those that are not read.
     `class_order` is None unless the classes of the files must be put into another order, usually
     that of the source. Then `class_order[j]` is the number, in the files, of class j of the result.
@@ -104,6 +105,7 @@ class ScoreSchema:
     class_order: tuple[int, ...] | None = None
     pred_column: str | None = None
     all_columns: frozenset[str] = frozenset()
+    period: str | None = None
 
     @classmethod
     def of_table(
