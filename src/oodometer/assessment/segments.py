@@ -369,7 +369,7 @@ def shift_to_mean(values: Floats, weights: Floats, mean: float) -> Floats:
     """Return values in [0, 1] whose log-odds are shifted so that their weighted mean is `mean`.
 
     >>> shift_to_mean(np.array([0.5, 0.9]), np.array([0.5, 0.5]), 0.6).round(3).tolist()
-    [0.366, 0.834]
+    [0.363, 0.837]
     """
     inner = np.clip(values, 1e-9, 1 - 1e-9)
     if not 0 < mean < 1:
