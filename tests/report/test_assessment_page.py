@@ -57,7 +57,7 @@ def test_tables_list_every_method_diagnostic_and_segment(
 
 
 def test_worst_diagnostics_come_first_with_advice(assessed: str, assessment: Assessment) -> None:
-    statuses = re.findall(r'<td><span class="light (\w+)">', assessed)
+    statuses = re.findall(r'<tr><td><span class="light (\w+)">', assessed)
     assert statuses == sorted(statuses, key=["critical", "warning", "ok"].index)
     assert len(statuses) == len(assessment.diagnostics)
     problems = [d for d in assessment.diagnostics if d.status != "ok"]

@@ -71,11 +71,6 @@ def segment_figure(assessment: Assessment) -> Figure | None:
     return _comparison_figure(assessment)
 
 
-def _segment_method(segments: Sequence[Segment]) -> str:
-    """Return the method that estimated the segments."""
-    return next(segment.estimate.method for segment in segments if segment.estimate)
-
-
 def _comparison_figure(assessment: Assessment) -> Figure:
     segments = assessment.segments
     estimates = [
@@ -98,7 +93,7 @@ def _comparison_figure(assessment: Assessment) -> Figure:
     return Figure(
         key="segments",
         title="Estimates by segment",
-        caption=f"Estimate of {_segment_method(segments)} for each segment of the target, with its "
+        caption="Estimate for each segment of the target, with its "
         "95 % confidence interval (sampling error only); small segments have wide intervals. "
         f"Differences smaller than the intervals mean little.{omission}",
         alt=f"Estimates of {len(points)} segments; the lowest is {lowest.value:.1f} %, for "
@@ -123,7 +118,7 @@ def _timeline_figure(assessment: Assessment) -> Figure:
     return Figure(
         key="segments",
         title="Estimates over time",
-        caption=f"Estimate of {_segment_method(segments)} for each {_date_unit(drawn[0].value)}; "
+        caption=f"Estimate for each {_date_unit(drawn[0].value)}; "
         "the band is the 95 % confidence interval (sampling error only) and is wide where there "
         "are few rows. The dashed line is the accuracy on the source. Changes smaller than the "
         f"band mean little.{omission}",

@@ -182,8 +182,8 @@ def table(
 
 
 def drop_empty_columns(
-    columns: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[list[str], list[list[str]]]:
+    columns: Sequence[str], rows: Sequence[Sequence[str | Text]]
+) -> tuple[list[str], list[list[str | Text]]]:
     """Omit columns whose cells are all empty.
 
     >>> drop_empty_columns(("name", "notes"), [("a", ""), ("b", "")])
@@ -306,16 +306,25 @@ def _targets_by_note(assessments: Mapping[str, Assessment]) -> dict[str, list[st
 
 
 def _show_segments(console: Console, segments: Sequence[Segment]) -> None:
+    headings = ("segment", "rows", "accuracy %", "95 % interval", "source %", "status")
     rows = []
     for segment in segments:
-        if segment.estimate:
-            value = format_percent(segment.estimate.value)
-            rows.append((segment.value, str(segment.n), value, format_interval(segment.estimate)))
-        else:
-            rows.append((segment.value, str(segment.n), "", f"not applicable: {segment.reason}"))
-    methods = sorted({segment.estimate.method for segment in segments if segment.estimate})
-    title = f"Segments, estimated by {', '.join(methods)}" if methods else "Segments"
-    console.print(table(title, ("segment", "rows", "accuracy %", "95 % interval"), rows))
+        estimate, known = segment.estimate, segment.source_accuracy
+        value = "" if estimate is None else format_percent(estimate.value)
+        interval = f"not applicable: {segment.reason}"
+        if estimate is not None:
+            interval = format_interval(estimate)
+        rows.append(
+            (
+                segment.value,
+                f"{segment.n:,}",
+                value,
+                interval,
+                "" if known is None else format_percent(known),
+                status_text(segment.status),
+            )
+        )
+    console.print(table("Segments", *drop_empty_columns(headings, rows)))
     if warning := few_rows_warning([segment.n for segment in segments]):
         console.print(Text(warning))
 
