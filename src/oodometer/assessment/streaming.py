@@ -155,8 +155,8 @@ def estimate_files(
 class StreamedAssessment:
     """Assessment with the source and target predictions that the HTML report needs.
 
-    `n_labels` is the number of labelled target rows. `sample_segments` and `source_segments` have
-    the segment value of each row of the sample and of the source; None without segments.
+    `n_labels` is the number of labelled target rows. `sample_segments` has the segment value of each
+    row of the sample; None without segments.
     """
 
     assessment: Assessment
@@ -164,7 +164,6 @@ class StreamedAssessment:
     sample: Predictions
     n_labels: int
     sample_segments: Array | None = None
-    source_segments: Array | None = None
 
 
 @limit_to_one_thread()
@@ -235,7 +234,6 @@ def assess_streamed(
         sample,
         n_labels,
         sample_segments=summary.sample.columns.get("by"),
-        source_segments=source.rows.segments,
     )
 
 

@@ -252,17 +252,20 @@ class ClassCalibrator:
             probs /= probs.sum(axis=1, keepdims=True)
         if self.top_map is not None:
             probs = _rescale_class(probs, rows.classes, self.top_map)
-        known = RowStatistics(
-            classes=rows.classes, correct=rows.correct if rows.is_labelled else None
-        )
-        return replace(
-            rows,
-            score_type="probs",
-            scores=probs,
-            temperature=1.0,
-            precomputed=known,
-            class_rule="decisions" if rows.has_decisions else "calibrated",
-        )
+        return _with_calibrated_probs(rows, probs)
+
+
+def _with_calibrated_probs(rows: Predictions, probs: Floats) -> Predictions:
+    """Return rows with other probabilities; the predicted classes do not change."""
+    known = RowStatistics(classes=rows.classes, correct=rows.correct if rows.is_labelled else None)
+    return replace(
+        rows,
+        score_type="probs",
+        scores=probs,
+        temperature=1.0,
+        precomputed=known,
+        class_rule="decisions" if rows.has_decisions else "calibrated",
+    )
 
 
 def _rescale_class(probs: Floats, classes: Ints, top_map: ProbabilityMap) -> Floats:
@@ -312,15 +315,7 @@ def cross_fit(source: Predictions, method: str, *, seed: int) -> Predictions:
     for held_out in _folds(source.n, seed):
         training = source.rows(~held_out)
         probs[held_out] = fit_class_calibrator(training, method)(source.rows(held_out)).probs
-    known = RowStatistics(classes=source.classes, correct=source.correct)
-    return replace(
-        source,
-        score_type="probs",
-        scores=probs,
-        temperature=1.0,
-        precomputed=known,
-        class_rule="decisions" if source.has_decisions else "calibrated",
-    )
+    return _with_calibrated_probs(source, probs)
 
 
 def _folds(n: int, seed: int) -> Iterator[Bools]:
