@@ -45,30 +45,53 @@ MAX_ERROR_RATIO = 1.05
 # Cells in which fewer runs than this have an interval are shown, but have no bound: their coverage
 # has a standard error above one point.
 MIN_INTERVALS = 400
+# Cells with more rows are pooled over the numbers of classes.
+MAX_UNPOOLED_ROWS = 1000
+MANY_CLASSES = max(simulation.CLASS_COUNTS)
 
 
 # Coverage ------------------------------------------------------------------------------------
 
 
-def planned_chunks(runs: int) -> list[Chunk]:
-    """Return the chunks of all cells: `runs` per cell, and a third for slow methods per cell.
+def is_pooled(cell: Cell) -> bool:
+    """Return whether the runs of a cell are added to those with other numbers of classes."""
+    return cell.group != "fast" or cell.n > MAX_UNPOOLED_ROWS
 
-    The cells of slow methods are pooled over the numbers of classes.
+
+def planned_cells(runs: int) -> dict[Cell, int]:
+    """Return the number of runs of each cell.
+
+    Every unpooled cell has `runs` runs. Pooled cells have as many in total, of which at most a tenth
+    are those of 50 classes, which take the most time.
     """
-    chunks: list[Chunk] = []
-    for n in simulation.ROW_COUNTS:
-        for accuracy in simulation.ACCURACIES:
-            for k in simulation.CLASS_COUNTS:
-                chunks += chunks_of(Cell(n, k, accuracy, "fast"), runs)
-                chunks += chunks_of(Cell(n, k, accuracy, "slow"), -(-runs // 3))
-    return chunks
+    cells = {}
+    for group in simulation.METHODS:
+        for n in simulation.ROW_COUNTS:
+            for accuracy in simulation.ACCURACIES:
+                row = [Cell(n, k, accuracy, group) for k in simulation.CLASS_COUNTS]
+                row = [cell for cell in row if cell.methods]
+                few, *many = sorted(row, key=lambda cell: -cell.k)
+                if not is_pooled(few):
+                    cells |= dict.fromkeys(row, runs)
+                elif few.k != MANY_CLASSES:
+                    cells |= dict.fromkeys(row, -(-runs // len(row)))
+                else:
+                    cells |= {few: runs // 10}
+                    cells |= dict.fromkeys(many, -(-(runs - runs // 10) // len(many)))
+    return cells
+
+
+def planned_chunks(runs: int) -> list[Chunk]:
+    """Return the chunks of runs of all cells, those with few rows first."""
+    cells = sorted(planned_cells(runs).items(), key=lambda item: item[0].n * item[0].k)
+    return [chunk for cell, count in cells for chunk in chunks_of(cell, count)]
 
 
 def pooled(tallies: dict[tuple[Cell, str], Tally]) -> dict[tuple[str, int, str, float], Tally]:
-    """Return the tallies by method, rows, classes and accuracy; slow methods over all classes."""
+    """Return the tallies by method, rows, classes and accuracy; pooled cells over all classes."""
     result: dict[tuple[str, int, str, float], Tally] = {}
     for (cell, method), tally in tallies.items():
-        classes = str(cell.k) if cell.group == "fast" else "all"
+        classes = "all" if is_pooled(cell) else str(cell.k)
         result.setdefault((method, cell.n, classes, cell.accuracy), Tally()).add(tally)
     return result
 
@@ -95,15 +118,18 @@ def coverage_section(chunks: Sequence[Chunk], folder: Path) -> Section:
         )  # fmt: skip
     missed = [(key, tally) for key, tally in judged.items() if not _is_kept(key, tally)]
     finished = sum(chunk.path(folder).exists() for chunk in chunks)
+    slower = [*simulation.METHODS["slow"], *simulation.METHODS["leap"]]
     text = [
         "Source and target are n independent rows each of one distribution with calibrated scores. "
         "The interval is to contain the share of correct rows among those very target rows. "
         "Bounds: at least 93 % in every cell, and at most 97 % in cells with "
         f"n (1 − accuracy) ≥ {MIN_EXPECTED_ERRORS}; the bounds are compared with the measured "
-        "coverage, without an allowance for the Monte-Carlo error. Cells of slow methods "
-        f"({', '.join(simulation.SLOW_METHODS)}) are pooled over k = 2, 5, 50. A method without an "
-        "interval, such as cot with few rows per class, is left out of the coverage; cells with "
-        f"fewer than {MIN_INTERVALS} intervals have no bound and are in brackets. "
+        "coverage, without an allowance for the Monte-Carlo error, whose standard error is given. "
+        f"Cells of the slower methods ({', '.join(slower)}), and those with more than "
+        f"{MAX_UNPOOLED_ROWS:,} rows, are pooled over k = 2, 5, 50, with a tenth of the runs at "
+        "k = 50. Runs without an interval, such as those of cot with few rows per class, are left "
+        f"out of the coverage; cells with fewer than {MIN_INTERVALS} intervals have no bound and are "
+        "in brackets. "
         f"Finished: {finished} of {len(chunks)} chunks of runs.",
         f"{len(judged) - len(missed)} of {len(judged)} cells keep their bounds.",
         "### Coverage by method and rows, pooled over classes and accuracies",
@@ -138,13 +164,17 @@ def _describe(key: tuple[str, int, str, float]) -> str:
 
 def _cell_order(item: tuple[tuple[str, int, str, float], Tally]) -> tuple[int, int, int, float]:
     method, n, classes, accuracy = item[0]
-    methods = simulation.FAST_METHODS + simulation.SLOW_METHODS
-    return methods.index(method), n, 0 if classes == "all" else int(classes), accuracy
+    return (
+        simulation.ALL_METHODS.index(method),
+        n,
+        0 if classes == "all" else int(classes),
+        accuracy,
+    )
 
 
 def _summary_rows(cells: dict[tuple[str, int, str, float], Tally]) -> list[tuple[str, ...]]:
     rows = []
-    for method in simulation.FAST_METHODS + simulation.SLOW_METHODS:
+    for method in simulation.ALL_METHODS:
         row = [method]
         for n in simulation.ROW_COUNTS:
             total = Tally()

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from oodometer.assessment._estimate import learn_source, replace_zeros, zero_replacement
+from oodometer.assessment._estimate import learn_source
 from oodometer.assessment.bootstrap import LearnedSource
 from oodometer.assessment.cbpe import METRIC_NAMES, expected_metrics
 from oodometer.core.array_types import Array
-from oodometer.core.calibration import CalibrationMethod
+from oodometer.core.calibration import (
+    Calibration,
+    CalibrationMethod,
+    ClassCalibrator,
+    IsotonicMap,
+)
 from oodometer.core.predictions import Predictions
 
 DRAWS = 1500
@@ -109,8 +114,7 @@ def imbalanced_rows(
 
 
 def learn(source: Predictions, calibration: CalibrationMethod = "auto") -> LearnedSource:
-    changed = replace_zeros(source, zero_replacement(source))
-    return learn_source(changed, "fit", calibration, seed=0)[0]
+    return learn_source(source, "fit", calibration, seed=0)[0]
 
 
 @pytest.mark.parametrize(
@@ -191,17 +195,23 @@ def test_miscalibration_on_the_predicted_rows_is_corrected() -> None:
 
 
 def test_ranking_metrics_do_not_depend_on_the_calibration_of_the_ranks() -> None:
-    """A calibration with steps makes ties; the uncalibrated scores still rank the rows."""
+    """A constant calibration makes all rows equal; the uncalibrated scores still rank them."""
     source = imbalanced_rows(0.1, n=5000, calibrated=False)
-    learned = learn(source, "isotonic")
-    results = {
-        (r.metric, r.scope): r
-        for r in expected_metrics(learned.predictions.without_labels(), learned)
-    }
-    auroc = results["auroc", "1"]
-    assert auroc.value == pytest.approx(auroc.source_value, abs=0.01)
-    tied = metrics.roc_auc_score(source.labels, learned.calibrated(learned.predictions).probs[:, 1])
-    assert auroc.source_value != pytest.approx(tied, abs=1e-9)
+    constant = IsotonicMap(np.array([0.5]), np.array([0.1]))
+    calibration = Calibration("isotonic", ClassCalibrator((constant,)), source)
+    learned = LearnedSource(source, 1.0, calibration)
+    results = {(r.metric, r.scope): r for r in expected_metrics(source.without_labels(), learned)}
+    expected = metrics.roc_auc_score(source.labels, source.probs[:, 1])
+    assert expected > 0.8
+    assert results["auroc", "1"].source_value == pytest.approx(expected)
+    assert results["auroc", "1"].value == pytest.approx(expected, abs=0.03)
+
+
+def test_isotonic_calibration_estimates_ranking_metrics_of_the_source() -> None:
+    learned = learn(imbalanced_rows(0.1, n=5000, calibrated=False), "isotonic")
+    rows = learned.predictions.without_labels()
+    for result in expected_metrics(rows, learned, metrics=("auroc", "average_precision")):
+        assert result.value == pytest.approx(result.source_value, abs=0.02)
 
 
 def test_source_without_rows_of_a_segment_has_no_values() -> None:

@@ -15,6 +15,7 @@ from oodometer import estimators
 from oodometer.assessment._estimate import estimates
 from oodometer.assessment.cbpe import METRIC_NAMES
 from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
+from oodometer.assessment.reference import Reference
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
@@ -416,7 +417,9 @@ def test_extreme_inputs_give_valid_numbers_or_reasons(name: str) -> None:
     assert {*values(result), *result.skipped} == {member.name for member in estimators.available()}
     # Critics of a thousand classes have a million weights and take a minute.
     additional = run_additional(
-        AdditionalRequests(metrics=METRIC_NAMES, bound=source.k < 1000, margin=0.05), source, target
+        AdditionalRequests(metrics=METRIC_NAMES, bound=source.k < 1000, margin=0.05),
+        Reference(source),
+        target,
     )
     for metric in additional.metrics:
         assert metric.reason or 0 <= metric.low <= metric.value <= metric.high <= 1  # type: ignore[operator]

@@ -14,22 +14,22 @@ from oodometer.assessment.optional_analyses import (
     AdditionalResults,
     run_additional,
 )
+from oodometer.assessment.reference import Reference
 from oodometer.core.predictions import Predictions
 from oodometer.testing import toy_pair, toy_predictions
 
 
 def test_nothing_is_computed_without_requests() -> None:
     source, target = toy_pair()
-    assert run_additional(AdditionalRequests(), source, target) == AdditionalResults()
+    assert run_additional(AdditionalRequests(), Reference(source), target) == AdditionalResults()
 
 
 def test_results_equal_those_of_the_functions_at_the_temperature() -> None:
     source, target = toy_predictions(1000), toy_predictions(500, seed=1)
     result = run_additional(
         AdditionalRequests(metrics=METRIC_NAMES, bound=True, margin=0.1),
-        source,
+        Reference(source, temperature=2.0),
         target,
-        temperature=2.0,
     )
     calibrated, unlabelled = source.at_temperature(2.0), target.without_labels().at_temperature(2.0)
     learned, _ = learn_source(source, 2.0, "auto", seed=0)
@@ -47,7 +47,7 @@ def test_results_equal_those_of_the_functions_at_the_temperature() -> None:
 
 def test_metric_table_has_one_row_per_class() -> None:
     source, target = toy_pair()
-    result = run_additional(AdditionalRequests(metrics=METRIC_NAMES), source, target)
+    result = run_additional(AdditionalRequests(metrics=METRIC_NAMES), Reference(source), target)
     headings, rows = result.metric_table
     names = ("precision", "recall", "f1", "auroc", "average precision")
     assert headings[0] == "class"
@@ -61,12 +61,9 @@ def test_metric_table_has_one_row_per_class() -> None:
     assert rows[2][3] == f"{recall.value:.2f} ({recall.low:.2f}–{recall.high:.2f})"
     lacking = Predictions.from_probs(np.tile([[1.0, 0.0]], (5, 1)))
     known = Predictions.from_probs([[1.0, 0.0], [0.4, 0.6]], labels=[0, 1])
-    assert (
-        run_additional(AdditionalRequests(metrics=METRIC_NAMES), known, lacking).metric_table[1][1][
-            1
-        ]
-        == "–"
-    )
+    requests = AdditionalRequests(metrics=METRIC_NAMES)
+    reference = Reference(known, temperature=None, calibration="none")
+    assert run_additional(requests, reference, lacking).metric_table[1][1][1] == "–"
 
 
 def test_metrics_are_computed_for_each_segment() -> None:
@@ -74,10 +71,9 @@ def test_metrics_are_computed_for_each_segment() -> None:
     sites = np.array(["north", "south", "west"])
     result = run_additional(
         AdditionalRequests(metrics=("f1", "accuracy")),
-        source,
+        Reference(source, segment_by=sites[np.arange(1000) % 2]),
         target,
         segment_by=sites[np.arange(600) % 3],
-        source_segment_by=sites[np.arange(1000) % 2],
     )
     assert [(s.value, s.n, s.n_source) for s in result.segment_metrics] == [
         ("north", 200, 500), ("south", 200, 500), ("west", 200, 0),
@@ -100,10 +96,10 @@ def test_segments_of_two_classes_have_the_metrics_of_the_second_class() -> None:
     source, target = toy_predictions(500, 2), toy_predictions(400, 2, seed=1)
     requests = AdditionalRequests(metrics=("recall",))
     segment_by = np.arange(400) % 2
-    result = run_additional(requests, source, target, segment_by=segment_by)
+    result = run_additional(requests, Reference(source), target, segment_by=segment_by)
     assert [m.scope for s in result.segment_metrics for m in s.metrics] == ["1", "1"]
     assert result.segment_scope == "class 1"
-    whole = run_additional(requests, source, target, segment_by=np.zeros(400))
+    whole = run_additional(requests, Reference(source), target, segment_by=np.zeros(400))
     (metric,) = whole.segment_metrics[0].metrics
     assert metric.value == whole.metrics[1].value
     assert (metric.low, metric.high) == (whole.metrics[1].low, whole.metrics[1].high)
@@ -113,7 +109,7 @@ def test_calibration_is_that_of_the_assessment() -> None:
     source, target = toy_predictions(3000, 2), toy_predictions(1000, 2, seed=1)
     requests = AdditionalRequests(metrics=("accuracy",))
     values = {
-        name: run_additional(requests, source, target, temperature=3.0, calibration=name)
+        name: run_additional(requests, Reference(source, temperature=3.0, calibration=name), target)
         for name in ("none", "isotonic")
     }
     truth = float(target.correct.mean())
@@ -131,8 +127,8 @@ def test_classes_are_matched_by_name() -> None:
     plain = Predictions.from_probs(target.probs, class_names=names)
     requests = AdditionalRequests(metrics=METRIC_NAMES)
     for metric, expected in zip(
-        run_additional(requests, known, reversed_classes).metrics,
-        run_additional(requests, known, plain).metrics,
+        run_additional(requests, Reference(known), reversed_classes).metrics,
+        run_additional(requests, Reference(known), plain).metrics,
         strict=True,
     ):
         assert (metric.metric, metric.scope) == (expected.metric, expected.scope)
@@ -144,7 +140,9 @@ def test_inapplicable_analyses_have_a_reason() -> None:
     source = Predictions.from_classes(labels, k=3, labels=labels)
     target = Predictions.from_classes(labels, k=3)
     result = run_additional(
-        AdditionalRequests(metrics=METRIC_NAMES, bound=True, margin=0.05), source, target
+        AdditionalRequests(metrics=METRIC_NAMES, bound=True, margin=0.05),
+        Reference(source),
+        target,
     )
     assert (result.metrics, result.bound, result.verdict) == ((), None, None)
     assert [reason.partition(":")[0] for reason in result.reasons] == [

@@ -28,17 +28,32 @@ def rows_of(n: int, k: int, *, power: float = 1.0, seed: int = 0) -> Predictions
     return Predictions.from_probs(distorted / distorted.sum(axis=1, keepdims=True), labels=labels)
 
 
-def test_isotonic_map_equals_scikit_learn_between_its_bounds() -> None:
+def test_isotonic_map_centers_the_steps_of_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     probs = rng.random(3000).round(3)
     positive = rng.random(3000) < probs**2
     fitted = IsotonicMap.fit(probs, positive)
-    expected = IsotonicRegression(out_of_bounds="clip").fit(probs, positive)
-    grid = np.linspace(0, 1, 501)
+    steps = IsotonicRegression(out_of_bounds="clip").fit_transform(probs, positive)
+    values = np.unique(steps)
+    centers = [probs[steps == value].mean() for value in values]
     bound = 0.5 / 3001
-    np.testing.assert_allclose(
-        fitted(grid), np.clip(expected.predict(grid), bound, 1 - bound), atol=1e-9
-    )
+    np.testing.assert_allclose(fitted.x, centers, atol=1e-9)
+    np.testing.assert_allclose(fitted.y, np.clip(values, bound, 1 - bound), atol=1e-9)
+    between = (fitted.x[3] + fitted.x[4]) / 2
+    assert fitted(np.array([between]))[0] == pytest.approx((fitted.y[3] + fitted.y[4]) / 2)
+    assert fitted(np.array([0.0, 1.0])).tolist() == [fitted.y[0], fitted.y[-1]]
+
+
+def test_many_rows_of_two_classes_are_calibrated_by_isotonic_regression() -> None:
+    assert calibrate(rows_of(5000, 2), "auto", seed=0).method == "isotonic"
+    assert calibrate(rows_of(4999, 2), "auto", seed=0).method == "temperature"
+    assert calibrate(rows_of(5000, 3), "auto", seed=0).method == "temperature"
+
+
+def test_method_names_the_maps_that_were_fitted() -> None:
+    assert calibrate(rows_of(300, 2), "isotonic", seed=0).method == "platt"
+    assert calibrate(rows_of(3000, 2), "isotonic", seed=0).method == "isotonic"
+    assert calibrate(rows_of(3000, 2), "beta", seed=0).method == "beta"
 
 
 def test_isotonic_map_keeps_the_mean_of_its_rows() -> None:

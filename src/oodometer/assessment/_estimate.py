@@ -11,7 +11,14 @@ import numpy as np
 
 from oodometer import estimators as registered
 from oodometer.assessment import headline
-from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs, run_all
+from oodometer.assessment.bootstrap import (
+    EstimatorRun,
+    LearnedSource,
+    make_runs,
+    replace_zeros,
+    run_all,
+    scale,
+)
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
@@ -269,7 +276,7 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
-        past_rows = scale(unlabelled, run.learned_source.temperature)
+        past_rows = run.learned_source.prepare(unlabelled)
         # The estimates on past domains are the same for every target.
         key = ("past estimates", *runs.values())
         estimates, skipped = past.cached(key, partial(run_all, runs, past_rows))
@@ -331,13 +338,11 @@ def estimates(
     """
     source = validate_source(source)
     target = validate_target(target, source)
-    replacement = zero_replacement(source)
-    source, target = replace_zeros(source, replacement), replace_zeros(target, replacement)
     learned, _ = learn_source(
         source, temperature, calibration, target_has_probs=target.has_probs, seed=seed
     )
     runs = make_runs(methods, learned, seed=seed, replicates=replicates)
-    return run_all(runs, scale(target, learned.temperature))
+    return run_all(runs, learned.prepare(target))
 
 
 def learn_source(
@@ -350,42 +355,26 @@ def learn_source(
 ) -> tuple[LearnedSource, Temperature | None]:
     """Return the source, scaled and calibrated, and the temperature fit if there was one.
 
-    If the targets have no probabilities, the source is neither scaled nor calibrated.
+    Probabilities of exactly 0 are replaced first. If the targets have no probabilities, the source
+    is neither scaled nor calibrated.
     """
     check_scaling(temperature, calibration)
+    replacement = None
+    if source.score_type == "probs" and source.scores is not None:
+        replacement = validation.zero_replacement(source.scores)
+    source = replace_zeros(source, replacement)
     fit, used_temperature = None, None
     if source.has_probs and target_has_probs:
         fit, used_temperature = _resolve_temperature(source, temperature)
     source = scale(source, used_temperature)
     fitted = calibrate(source, calibration, seed=seed) if target_has_probs else None
-    return LearnedSource(
-        source, used_temperature, fitted or Calibration("temperature", None, source)
-    ), fit
-
-
-def zero_replacement(source: Predictions) -> float | None:
-    """Return the value that replaces probabilities of exactly 0; None if the source has logits."""
-    if source.score_type != "probs" or source.scores is None:
-        return None
-    return validation.zero_replacement(source.scores)
-
-
-def replace_zeros(rows: Predictions, replacement: float | None) -> Predictions:
-    """Return rows without probabilities of exactly 0, and with a note if there were any."""
-    if replacement is None or rows.scores is None or rows.score_type != "probs":
-        return rows
-    if not (rows.scores <= 0).any():
-        return rows
-    note = (
-        f"Probabilities of exactly 0 were replaced by {replacement:.3g}, because the logarithm of 0 "
-        "does not exist."
+    learned = LearnedSource(
+        source,
+        used_temperature,
+        fitted or Calibration("temperature", None, source),
+        zero_replacement=replacement,
     )
-    return rows.with_scores(validation.replace_zeros(rows.scores, replacement), note)
-
-
-def scale(rows: Predictions, temperature: float | None) -> Predictions:
-    """Return rows divided by a temperature; unchanged if it is None."""
-    return rows if temperature is None else rows.at_temperature(temperature)
+    return learned, fit
 
 
 def validate_source(

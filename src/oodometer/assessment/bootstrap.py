@@ -12,6 +12,7 @@ import numpy as np
 
 from oodometer.assessment import headline
 from oodometer.assessment.ppi import BinnedAccuracy
+from oodometer.core import validation
 from oodometer.core.array_types import Floats
 from oodometer.core.calibration import Calibration
 from oodometer.core.errors import NotApplicable
@@ -32,6 +33,24 @@ MIN_LOG_PROBABILITY = -40.0
 PRIOR_ERRORS = 2.0
 
 
+def replace_zeros(rows: Predictions, replacement: float | None) -> Predictions:
+    """Return rows without probabilities of exactly 0, and with a note if there were any."""
+    if replacement is None or rows.scores is None or rows.score_type != "probs":
+        return rows
+    if not (rows.scores <= 0).any():
+        return rows
+    note = (
+        f"Probabilities of exactly 0 were replaced by {replacement:.3g}, because the logarithm of 0 "
+        "does not exist."
+    )
+    return rows.with_scores(validation.replace_zeros(rows.scores, replacement), note)
+
+
+def scale(rows: Predictions, temperature: float | None) -> Predictions:
+    """Return rows divided by a temperature; unchanged if it is None."""
+    return rows if temperature is None else rows.at_temperature(temperature)
+
+
 @dataclass(frozen=True, eq=False)
 class LearnedSource:
     """Source of a set of runs: temperature-scaled, calibrated, and its accuracy by confidence.
@@ -44,11 +63,18 @@ class LearnedSource:
         Temperature, or None if the scores were not changed.
     calibration : Calibration
         Calibration for the estimators that read probabilities.
+    zero_replacement : float, optional
+        Value that replaces probabilities of exactly 0; None if the source has logits.
     """
 
     predictions: Predictions
     temperature: float | None
     calibration: Calibration
+    zero_replacement: float | None = None
+
+    def prepare(self, rows: Predictions) -> Predictions:
+        """Return target rows as the source was prepared: without zeros, scaled."""
+        return scale(replace_zeros(rows, self.zero_replacement), self.temperature)
 
     @cached_property
     def row_accuracy(self) -> BinnedAccuracy | None:

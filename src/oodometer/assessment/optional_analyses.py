@@ -9,13 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.assessment import cbpe, dis2, noninferiority
-from oodometer.assessment._estimate import learn_source, replace_zeros, scale, zero_replacement
-from oodometer.assessment.bootstrap import LearnedSource
+from oodometer.assessment.reference import LearnedReference, Reference
 from oodometer.assessment.result import format_percent
 from oodometer.assessment.segments import group_rows
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Ints
-from oodometer.core.calibration import CalibrationMethod
 from oodometer.core.errors import NotApplicable, UnknownName
 from oodometer.core.jsonable import fields_to_jsonable, to_jsonable
 from oodometer.core.predictions import Predictions
@@ -146,69 +144,49 @@ def resolve_expected_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
 
 def run_additional(
     requests: AdditionalRequests,
-    source: Predictions,
+    reference: Reference,
     target: Predictions,
     *,
-    temperature: float | None = None,
-    calibration: CalibrationMethod = "auto",
     segment_by: Any = None,
-    source_segment_by: Any = None,
-    seed: int = 0,
 ) -> AdditionalResults:
-    """Return the requested results, with scores scaled by a temperature.
-
-    For an analysis that is not applicable, the result contains the reason.
+    """Return the requested results; for an analysis that is not applicable, the reason.
 
     Parameters
     ----------
     requests : AdditionalRequests
         Analyses to run.
-    source, target : Predictions
-        Labelled source and target as passed to `estimate`, without a temperature.
-    temperature : float, optional
-        Temperature of the assessment; by default the scores are not scaled.
-    calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
-        Calibration of the probabilities that the metrics read; see `estimate`.
+    reference : Reference
+        Labelled source, with its temperature, calibration and segments.
+    target : Predictions
+        Target rows. Their labels are ignored.
     segment_by : array of shape (n,), optional
         One value per target row. The metrics of each segment are then computed as well.
-    source_segment_by : array of shape (n,), optional
-        One value per source row, with which the source values of the segments are computed.
-    seed : int
-        Random seed.
 
     Returns
     -------
     AdditionalResults
         Results, and the reason for each analysis that is not applicable.
     """
-    target = target.without_labels().reorder_classes(source.class_names)
+    learned, rows = reference.prepare(target)
+    source = learned.source.predictions
     metrics: tuple[cbpe.ExpectedMetric, ...] = ()
     segments: tuple[SegmentMetrics, ...] = ()
     bound = verdict = None
     reasons = []
     if requests.metrics:
         try:
-            metrics, segments = _run_metrics(
-                requests.metrics,
-                source,
-                target,
-                temperature=temperature,
-                calibration=calibration,
-                segment_values=(segment_by, source_segment_by),
-                seed=seed,
-            )
+            metrics, segments = _run_metrics(requests.metrics, learned, rows, segment_by)
         except NotApplicable as reason:
             reasons.append(f"metrics: not applicable: {reason}")
-    source, target = scale(source, temperature), scale(target, temperature)
     if requests.bound:
         try:
-            bound = dis2.lower_bound(source, target, seed=seed)
+            bound = dis2.lower_bound(source, rows, seed=reference.seed)
         except NotApplicable as reason:
             reasons.append(f"bound: not applicable: {reason}")
     if requests.margin is not None:
         try:
             verdict = noninferiority.noninferiority_test(
-                source, target, margin=requests.margin, seed=seed
+                source, rows, margin=requests.margin, seed=reference.seed
             )
         except NotApplicable as reason:
             reasons.append(f"suitability: not applicable: {reason}")
@@ -222,56 +200,36 @@ def run_additional(
 
 
 def _run_metrics(
-    names: Sequence[str],
-    source: Predictions,
-    target: Predictions,
-    *,
-    temperature: float | None,
-    calibration: CalibrationMethod,
-    segment_values: tuple[Any, Any],
-    seed: int,
+    names: Sequence[str], learned: LearnedReference, rows: Predictions, segment_by: Any
 ) -> tuple[tuple[cbpe.ExpectedMetric, ...], tuple[SegmentMetrics, ...]]:
     """Return the metrics of the target and of its segments, calibrated as in the assessment."""
-    if not (source.has_probs and target.has_probs):
+    if not (learned.source.predictions.has_probs and rows.has_probs):
         raise NotApplicable("expected metrics require probabilities")
-    replacement = zero_replacement(source)
-    source, target = replace_zeros(source, replacement), replace_zeros(target, replacement)
-    learned, _ = learn_source(source, temperature, calibration, seed=seed)
-    rows = scale(target, learned.temperature)
     # The order of the metrics does not depend on the order of the request.
     ordered = [name for name in cbpe.METRIC_NAMES if name in names]
-    metrics = cbpe.expected_metrics(rows, learned, metrics=ordered)
-    by, source_by = (
-        validation.validate_row_values(values, n, f"values of {argument}")
-        for values, n, argument in zip(
-            segment_values,
-            (rows.n, source.n),
-            ("segment_by", "source_segment_by"),
-            strict=True,
-        )
-    )
+    metrics = cbpe.expected_metrics(rows, learned.source, metrics=ordered)
+    by = validation.validate_row_values(segment_by, rows.n, "values of segment_by")
     if by is None:
         return metrics, ()
-    return metrics, tuple(_segment_metrics(ordered, rows, learned, by, source_by))
+    return metrics, tuple(_segment_metrics(ordered, rows, learned, by))
 
 
 def _segment_metrics(
     names: Sequence[str],
     rows: Predictions,
-    learned: LearnedSource,
+    learned: LearnedReference,
     segment_by: Array,
-    source_segment_by: Array | None,
 ) -> Iterable[SegmentMetrics]:
     """Yield the metrics of each segment, in the order of the segment values."""
     source_rows: dict[str, Ints] = {}
-    if source_segment_by is not None:
-        source_rows = dict(group_rows(source_segment_by))
+    if learned.segment_by is not None:
+        source_rows = dict(group_rows(learned.segment_by))
     for value, index in group_rows(segment_by):
         known = source_rows.get(value, np.empty(0, dtype=np.int64))
         segment = rows.rows(index)
         metrics = cbpe.expected_metrics(
             segment,
-            learned,
+            learned.source,
             metrics=names,
             classes=(1,) if rows.k == 2 else None,
             source_rows=known,

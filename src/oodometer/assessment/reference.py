@@ -17,12 +17,9 @@ from oodometer.assessment._estimate import (
     labelled_confidences,
     labelled_segments,
     learn_source,
-    replace_zeros,
     resolve_estimators,
-    scale,
     validate_source,
     validate_target,
-    zero_replacement,
 )
 from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs
 from oodometer.assessment.ppi import ppi_from_labels
@@ -115,7 +112,7 @@ class Reference:
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
         check_scaling(self.temperature, self.calibration)
-        validate_source(self.source, self.other_models)
+        _ = self.rows  # raises if the source is not valid
         name = "values of segment_by of the source"
         values = validation.validate_row_values(self.segment_by, self.source.n, name)
         object.__setattr__(self, "segment_by", values)
@@ -123,14 +120,8 @@ class Reference:
 
     @cached_property
     def rows(self) -> Predictions:
-        """Return the validated source, without probabilities of exactly 0."""
-        source = validate_source(self.source, self.other_models)
-        return replace_zeros(source, self.zero_replacement)
-
-    @cached_property
-    def zero_replacement(self) -> float | None:
-        """Return the value that replaces probabilities of 0; None if the source has logits."""
-        return zero_replacement(self.source)
+        """Return the validated source, with the predictions of other models attached."""
+        return validate_source(self.source, self.other_models)
 
     def learned(self, *, target_has_probs: bool) -> LearnedReference:
         """Return what is learned from the source, for targets with or without probabilities."""
@@ -156,6 +147,16 @@ class Reference:
         estimators = resolve_estimators(self.methods)
         runs = make_runs(estimators, source, seed=self.seed, replicates=self.replicates)
         return LearnedReference(source, fit, runs, self.segment_by)
+
+    def prepare(
+        self,
+        target: Predictions,
+        other_models: Predictions | Sequence[Predictions] | None = None,
+    ) -> tuple[LearnedReference, Predictions]:
+        """Return what is learned for a target, and the validated target, scaled as the source."""
+        target = validate_target(target, self.rows, other_models)
+        learned = self.learned(target_has_probs=target.has_probs)
+        return learned, learned.source.prepare(target)
 
     @limit_to_one_thread()
     def estimate(
@@ -198,11 +199,8 @@ class Reference:
         NotApplicable
             If no method is applicable, or if one of `methods` is not applicable.
         """
-        target = validate_target(target, self.rows, other_models)
+        learned, target = self.prepare(target, other_models)
         segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
-        target = replace_zeros(target, self.zero_replacement)
-        learned = self.learned(target_has_probs=target.has_probs)
-        target = scale(target, learned.source.temperature)
         label_estimate = None
         if target_labels is not None:
             label_estimate = ppi_from_labels(

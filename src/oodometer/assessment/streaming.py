@@ -22,9 +22,6 @@ from oodometer.assessment._estimate import (
     HistoryInput,
     SegmentInputs,
     assess,
-    replace_zeros,
-    scale,
-    validate_target,
 )
 from oodometer.assessment.bootstrap import EstimatorRun
 from oodometer.assessment.diagnostics import LabelledConfidences
@@ -187,15 +184,12 @@ def assess_streamed(
         rows = read_source(source, columns, options, runner=runner, progress=progress)
         source = FileReference.learn(source, rows, options)
     reference = source.reference
-    preview = validate_target(files.preview, reference.rows)
+    learned, preview = reference.prepare(files.preview)
     files = files.reorder_classes(reference.rows.class_names)
-    preview = replace_zeros(preview, reference.zero_replacement)
-    learned = reference.learned(target_has_probs=preview.has_probs)
-    preview = scale(preview, learned.source.temperature)
     fitted, skipped = fit_mergeable(learned.runs, preview)
     plan = replace(
         make_plan(files, learned, fitted, seed=options.seed),
-        zero_replacement=reference.zero_replacement,
+        zero_replacement=learned.source.zero_replacement,
         sum_tolerance=_sum_tolerance(reference.rows),
         thresholds=columns.thresholds,
     )
@@ -208,7 +202,7 @@ def assess_streamed(
     )
     assessment = assess(
         learned.runs,
-        scale(sample, learned.source.temperature),
+        learned.source.prepare(sample),
         summary,
         temperature_fit=learned.temperature_fit,
         label_estimate=_estimate_from_labels(files, summary, plan.binned_accuracy, options.seed),

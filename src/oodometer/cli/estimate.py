@@ -492,14 +492,7 @@ class _FileAssessor:
             return None
         assessment, target = assessed.assessment, assessed.target
         results = run_additional(
-            requests,
-            self.source,
-            target,
-            temperature=assessment.temperature,
-            calibration=self.options.calibration,  # type: ignore[arg-type]
-            segment_by=assessed.segments,
-            source_segment_by=self.reference.rows.segments,
-            seed=assessment.seed,
+            requests, self.reference.reference, target, segment_by=assessed.segments
         )
         if target.n < assessment.n_target:
             note = f"These results are computed from a random sample of {target.n:,} target rows."

@@ -2,10 +2,11 @@
 
 A temperature divides all logits. Beyond that, each class can have a map from its probability to a
 calibrated one (one against the rest), after which the rows are divided by their sum. Isotonic
-regression (Zadrozny & Elkan, KDD 2002) fits a non-decreasing step function, beta calibration (Kull
-et al., AISTATS 2017) the function 1 / (1 + exp(-(a log p − b log(1 − p) + c))), and Platt scaling
-(Platt, 1999) the function 1 / (1 + exp(-(a log(p / (1 − p)) + c))). With many classes, only the
-probability of the predicted class is mapped, and the others share the rest in proportion.
+regression (Zadrozny & Elkan, KDD 2002) fits a non-decreasing step function, which is made continuous
+by centering (Oron & Flournoy, 2017). Beta calibration (Kull et al., AISTATS 2017) fits the function
+1 / (1 + exp(-(a log p − b log(1 − p) + c))), and Platt scaling (Platt, 1999) the function
+1 / (1 + exp(-(a log(p / (1 − p)) + c))). With many classes, only the probability of the predicted
+class is mapped, and the others share the rest in proportion.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ CALIBRATION_METHODS: tuple[CalibrationMethod, ...] = (
 )  # fmt: skip
 # A class with fewer source rows is calibrated by Platt scaling, which has only two parameters.
 MIN_CLASS_ROWS = 200
+# With two classes and at least this many rows, isotonic regression is used without a test: its
+# sampling error is then small, and it is right where a temperature is slightly wrong, such as at the
+# threshold of the decisions or at small probabilities (benchmarks/quality_no_shift.py).
+MIN_ISOTONIC_ROWS = 5000
 # With more classes, only the probability of the predicted class is calibrated.
 MAX_MAPPED_CLASSES = 20
 # Maximum number of rows that calibrators are fitted to; of more rows, every j-th is used.
@@ -142,7 +147,7 @@ def calibration_error(source: Predictions, bins: int = 10) -> float:
 
 @dataclass(frozen=True, eq=False)
 class IsotonicMap:
-    """Non-decreasing map of probabilities, linear between the points (x, y)."""
+    """Non-decreasing map of probabilities, linear between the points (x, y), constant outside."""
 
     x: Floats
     y: Floats
@@ -151,21 +156,21 @@ class IsotonicMap:
     def fit(cls, probs: Floats, positive: Bools) -> IsotonicMap:
         """Fit the map to rows that have the class (`positive`) and rows that do not.
 
-        Values of exactly 0 or 1 are moved inwards by half a row, because no finite number of rows
-        shows that a class is impossible.
+        Each step of the isotonic regression becomes one point, at the mean probability of its rows
+        (centered isotonic regression). Values of exactly 0 or 1 are moved inwards by half a row,
+        because no finite number of rows shows that a class is impossible.
         """
         from scipy.optimize import isotonic_regression
 
         order = np.argsort(probs, kind="stable")
         values, starts, counts = np.unique(probs[order], return_index=True, return_counts=True)
         means = np.add.reduceat(positive[order].astype(np.float64), starts) / counts
-        fitted = isotonic_regression(means, weights=counts.astype(np.float64)).x
+        steps = isotonic_regression(means, weights=counts.astype(np.float64))
+        firsts = steps.blocks[:-1]
+        rows_per_step = np.add.reduceat(counts, firsts)
+        centers = np.add.reduceat(values.astype(np.float64) * counts, firsts) / rows_per_step
         bound = 0.5 / (len(probs) + 1)
-        fitted = np.clip(fitted, bound, 1 - bound)
-        # Inside a step only its first and last point are needed.
-        is_inner = np.zeros(len(values), dtype=bool)
-        is_inner[1:-1] = (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:])
-        return cls(values[~is_inner].astype(np.float64), fitted[~is_inner])
+        return cls(centers, np.clip(steps.x[firsts], bound, 1 - bound))
 
     def __call__(self, probs: Floats) -> Floats:
         return np.interp(probs, self.x, self.y)
@@ -236,9 +241,17 @@ class ClassCalibrator:
     second class has a map. `top_map` maps the probability of the predicted class.
     """
 
-    method: str
     class_maps: tuple[ProbabilityMap, ...] = ()
     top_map: ProbabilityMap | None = None
+
+    @property
+    def method(self) -> str:
+        """Return "platt" if all maps are those of Platt scaling, because classes have few rows."""
+        maps = [*self.class_maps, *(() if self.top_map is None else (self.top_map,))]
+        if any(isinstance(fit, IsotonicMap) for fit in maps):
+            return "isotonic"
+        is_platt = all(isinstance(fit, LogisticMap) and fit.a == fit.b for fit in maps)
+        return "platt" if is_platt else "beta"
 
     def __call__(self, rows: Predictions) -> Predictions:
         """Return the rows with calibrated probabilities; the predicted classes do not change."""
@@ -288,11 +301,11 @@ def fit_class_calibrator(source: Predictions, method: str) -> ClassCalibrator:
     maps: tuple[ProbabilityMap, ...] = ()
     assert source.labels is not None
     if source.k == 2:
-        return ClassCalibrator(method, (_fit_map(probs[:, 1], source.labels == 1, method),))
+        return ClassCalibrator((_fit_map(probs[:, 1], source.labels == 1, method),))
     if source.k <= MAX_MAPPED_CLASSES:
         maps = tuple(_fit_map(probs[:, j], source.labels == j, method) for j in range(source.k))
-        source = ClassCalibrator(method, maps)(source)
-    return ClassCalibrator(method, maps, _fit_map(source.confidence, source.correct, method))
+        source = ClassCalibrator(maps)(source)
+    return ClassCalibrator(maps, _fit_map(source.confidence, source.correct, method))
 
 
 def _fit_map(probs: Floats, positive: Bools, method: str) -> ProbabilityMap:
@@ -372,24 +385,33 @@ class Calibration:
 def calibrate(source: Predictions, method: CalibrationMethod, *, seed: int) -> Calibration:
     """Fit the calibration of a labelled source whose scores are already divided by a temperature.
 
-    With "auto", the scores are calibrated further only if a test shows that they are not
-    calibrated; then isotonic regression or beta calibration is used, whichever has the lower
-    cross-fitted log loss.
+    With "auto", isotonic regression is used if there are two classes and many rows. Otherwise the
+    scores are calibrated further only if a test shows that they are not calibrated; then isotonic
+    regression or beta calibration is used, whichever has the lower cross-fitted log loss.
     """
     if method == "none":
         return Calibration("none", None, source.at_temperature(1.0))
     unchanged = Calibration("temperature", None, source)
     if method == "temperature" or source.labels is None or not source.has_probs:
         return unchanged
+    if method == "auto" and _has_many_binary_rows(source):
+        method = "isotonic"
     if method != "auto":
-        return Calibration(
-            method, fit_class_calibrator(source, method), cross_fit(source, method, seed=seed)
-        )
+        calibrator = fit_class_calibrator(source, method)
+        return Calibration(calibrator.method, calibrator, cross_fit(source, method, seed=seed))
     if calibration_p_value(source) >= SIGNIFICANCE_LEVEL or source.n < 2 * N_FOLDS:
         return unchanged
     candidates = {name: cross_fit(source, name, seed=seed) for name in ("isotonic", "beta")}
     best = min(candidates, key=lambda name: _log_loss(candidates[name]))
-    return Calibration(best, fit_class_calibrator(source, best), candidates[best])
+    calibrator = fit_class_calibrator(source, best)
+    return Calibration(calibrator.method, calibrator, candidates[best])
+
+
+def _has_many_binary_rows(source: Predictions) -> bool:
+    """Return whether there are two classes, and enough rows of both for isotonic regression."""
+    if source.k != 2 or source.n < MIN_ISOTONIC_ROWS or source.labels is None:
+        return False
+    return int(np.bincount(source.labels, minlength=2).min()) >= MIN_CLASS_ROWS
 
 
 def _log_loss(rows: Predictions) -> float:

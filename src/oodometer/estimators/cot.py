@@ -71,8 +71,8 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
 
     Without shift, the estimate is too low, because the class frequencies of source and target differ
     at random: with 300 rows, 5 classes and an accuracy of 90 %, by 3 points. The confidence interval
-    takes this bias into account. There is no interval if the bias is larger than a fifth of the standard
-    error of the difference of two accuracies, which is so with few rows per class.
+    takes this bias into account. There is no interval if the bias is larger than half the standard error
+    of the difference of two accuracies, which is so with few rows per class.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     assumes_calibrated: ClassVar[bool] = True
     reads_probabilities: ClassVar[bool] = True
     supports_decisions: ClassVar[bool] = False
-    max_bias_ratio: ClassVar[float] = 1.0
+    max_bias_ratio: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
         if self.prior not in ("source", "mlls"):
@@ -277,8 +277,9 @@ class COTT(StreamingEstimator[CostThreshold, CostSummary]):
     """Share of target rows whose transport cost is at most a threshold.
 
     The threshold is chosen so that the number of source rows with a higher cost equals the number
-    of source errors. Without shift, the bias is about that of COT, and there is no confidence
-    interval under the same condition.
+    of source errors. Without shift, the bias is about that of COT. There is no confidence interval if
+    it is larger than a fifth of the standard error of the difference of two accuracies, because the
+    bootstrap does not include the error of the prices.
 
     Examples
     --------
@@ -299,7 +300,7 @@ class COTT(StreamingEstimator[CostThreshold, CostSummary]):
     is_mergeable: ClassVar[bool] = False
     reads_probabilities: ClassVar[bool] = True
     supports_decisions: ClassVar[bool] = False
-    max_bias_ratio: ClassVar[float] = 1.0
+    max_bias_ratio: ClassVar[float] = 0.2
 
     def learn(self, source: Predictions) -> CostThreshold:
         """Fit the threshold to the source rows' costs, with the class frequencies of the source."""

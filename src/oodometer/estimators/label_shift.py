@@ -132,7 +132,7 @@ class BBSE(StreamingEstimator[Ints, Ints]):
     assumes: ClassVar[str] = "label shift: class frequencies changed, p(x|y) did not"
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels")
     paper: ClassVar[str] = "Lipton et al., ICML 2018"
-    min_rows_per_class: ClassVar[int] = 20
+    min_rows_per_class: ClassVar[int] = 25
 
     def learn(self, source: Predictions) -> Ints:
         """Return the confusion counts of the source."""
@@ -269,7 +269,7 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Saerens et al., 2002; Garg et al., NeurIPS 2020"
-    min_rows_per_class: ClassVar[int] = 20
+    min_rows_per_class: ClassVar[int] = 25
     is_mergeable: ClassVar[bool] = False
     reads_probabilities: ClassVar[bool] = True
 

@@ -81,7 +81,7 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Volpi et al., 2024"
-    min_rows_per_class: ClassVar[int] = 20
+    min_rows_per_class: ClassVar[int] = 25
     is_mergeable: ClassVar[bool] = False
     reads_probabilities: ClassVar[bool] = True
 
