@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import _no_shift_own_target as own_target
 from benchmarks import _no_shift_simulation as simulation
 from benchmarks._no_shift_batches import BATCH_ROWS, cached_json, measure_batches, measure_segments
 from benchmarks._no_shift_data import DATASETS, SEGMENTED_DATASETS, SOURCE_ROWS
-from benchmarks._no_shift_peers import METRICS, TABLES, measure_table
+from benchmarks._no_shift_peers import ADULT_SPLITS, METRICS, TABLES, finished_tables, measure_table
 from benchmarks._no_shift_simulation import Cell, Chunk, Tally, chunks_of
+from benchmarks._peer_comparison import PEER_PYTHON
 from benchmarks._results import (
     Bound,
     Section,
@@ -30,10 +33,12 @@ from benchmarks._results import (
     markdown_table,
     write_results,
 )
+from oodometer.assessment.cbpe import METRIC_NAMES
+from oodometer.core.array_types import Floats
 from oodometer.parallel.runners import limit_to_one_thread
 
 NAME = "quality_no_shift"
-PARTS = ("coverage", "batches", "segments", "peers")
+PARTS = ("coverage", "batches", "segments", "own_target", "peers")
 MIN_COVERAGE, MAX_COVERAGE = 0.93, 0.97
 # Cells with at least this many expected errors also have an upper bound on the coverage.
 MIN_EXPECTED_ERRORS = 5
@@ -48,6 +53,8 @@ MIN_INTERVALS = 400
 # Cells with more rows are pooled over the numbers of classes.
 MAX_UNPOOLED_ROWS = 1000
 MANY_CLASSES = max(simulation.CLASS_COUNTS)
+
+Measurement = Callable[[str, Path, int], list[dict[str, Any]]]
 
 
 # Coverage ------------------------------------------------------------------------------------
@@ -64,7 +71,7 @@ def planned_cells(runs: int) -> dict[Cell, int]:
     Every unpooled cell has `runs` runs. Pooled cells have as many in total, of which at most a tenth
     are those of 50 classes, which take the most time.
     """
-    cells = {}
+    cells: dict[Cell, int] = {}
     for group in simulation.METHODS:
         for n in simulation.ROW_COUNTS:
             for accuracy in simulation.ACCURACIES:
@@ -337,70 +344,181 @@ def _segment_coverage(cases: Sequence[dict[str, Any]]) -> float:
     return _coverage(intervals, [case["truth"] for case in cases])
 
 
+# Source as its own target ----------------------------------------------------------------------
+
+
+def own_target_section(folder: Path) -> Section:
+    """Return the section of the source as its own target: metrics outside their intervals."""
+    bounds, rows = [], []
+    for dataset in own_target.DATASETS:
+        cases = [case for split in finished_files(folder, f"{dataset}-*.json") for case in split]
+        if not cases:
+            continue
+        outside = [
+            case
+            for case in cases
+            if not case["low"] - 1e-9 <= case["source"] <= case["high"] + 1e-9
+        ]
+        what = f"{dataset}: metrics outside their interval, of {len(cases):,}"
+        bounds.append(Bound(what, float(len(outside)), 0.0, least=False))
+        for share in own_target.POSITIVE_SHARES:
+            part = [case for case in cases if case["share"] == share]
+            errors = [
+                100
+                * float(
+                    np.mean(
+                        [
+                            abs(case["value"] - case["source"])
+                            for case in part
+                            if case["metric"] == metric
+                        ]
+                    )
+                )
+                for metric in METRIC_NAMES
+            ]
+            n_outside = sum(case in outside for case in part)
+            rows.append(
+                (
+                    dataset,
+                    f"{100 * share:g}",
+                    str(len(part)),
+                    str(n_outside),
+                    *(f"{error:.2f}" for error in errors),
+                )
+            )
+    text = [
+        f"The source is its own target. Simulation: {own_target.SIMULATED_ROWS:,} rows of two "
+        "classes, with calibrated and with distorted scores; Adult: positives or negatives are left "
+        "out until positives have the given share. Probabilities are as they are or rounded to 1, 2 "
+        "or 3 decimals; decisions are made at ½, 0.3 or 0.8. Metrics are those of both classes, "
+        "their mean, and the accuracy. Mean absolute errors in points:",
+        markdown_table(
+            ("data", "positives, %", "metrics", "outside", *METRIC_NAMES), rows
+        ),
+    ]  # fmt: skip
+    return Section("Source as its own target", bounds, "\n\n".join(text))
+
+
 # Peers ---------------------------------------------------------------------------------------
 
 
-def peers_section(tables: dict[str, dict[str, dict[str, Any]]]) -> Section:
+Splits = Sequence[dict[str, Any]]
+
+
+def peers_section(tables: dict[str, dict[str, list[dict[str, Any]]]]) -> Section:
     """Return the section of batches of tables beside NannyML's CBPE."""
     results = {
-        (table, variant): result
+        (table, variant): splits
         for table, variants in tables.items()
-        for variant, result in variants.items()
-        if result["theirs"] is not None
+        for variant, splits in variants.items()
     }
     if not results:
         return Section("Batches of tables beside NannyML's CBPE", (), "Nothing was measured.")
-    bounds, rows = [], []
-    for (table, variant), result in results.items():
-        errors = {metric: _peer_errors(result, metric) for metric in METRICS}
-        for metric, (own, peer) in errors.items():
-            what = f"{table}, {variant}: error of {metric} relative to NannyML"
-            bounds.append(Bound(what, own / peer, MAX_ERROR_RATIO, least=False))
-        ours = result["ours"]
-        noise = 100 * float(np.mean([case["label_noise"] for case in ours]))
-        methods = ", ".join(sorted({case["method"] for case in ours}))
-        pairs = [f"{own:.2f} / {peer:.2f}" for own, peer in [*errors.values(), _cpu_times(result)]]
-        rows.append((table, variant, str(len(ours)), methods, f"{noise:.2f}", *pairs))
-    for metric in METRICS:
-        own, peer = np.mean([_peer_errors(result, metric) for result in results.values()], axis=0)
-        what = f"mean error of {metric} over all sets relative to NannyML"
-        bounds.append(Bound(what, float(own / peer), 1.0, least=False))
-    own, peer = np.mean([_cpu_times(result) for result in results.values()], axis=0)
-    bounds.append(
-        Bound("CPU time per batch relative to NannyML", float(own / peer), 1.0, least=False)
-    )
-    version = next(iter(results.values()))["theirs"]["version"]
+    bounds = _peer_bounds(results)
+    rows, alarm_rows = [], []
+    for (table, variant), splits in results.items():
+        noise = 100 * float(np.mean([noise for split in splits for noise in split["label_noise"]]))
+        methods = ", ".join(sorted({method for split in splits for method in split["methods"]}))
+        pairs = [f"{own:.2f} / {peer:.2f}" for own, peer in _all_errors(splits)]
+        own, peer, all_methods = _cpu_times(splits)
+        n_batches = sum(len(split["truths"]) for split in splits)
+        rows.append((table, variant, str(n_batches), methods, f"{noise:.2f}", *pairs,
+                     f"{1000 * own:.1f} / {1000 * peer:.1f}", f"{1000 * all_methods:.0f}"))  # fmt: skip
+        alarm_rows.append((table, variant, *(_alarm_cell(splits, metric) for metric in METRICS)))
+    version = next(iter(results.values()))[0]["nannyml"]["version"]
     text = [
         f"Ours / NannyML {version} CBPE: mean absolute error in points over the batches. ACS: the "
         "source is 2015, the batches are 5,000 rows of 2016 to 2018 in file order. Adult: the source "
         "is random, the batches are the groups of five columns with at least 500 rows, which is a "
-        "shift. Both programs receive the same probabilities and decisions. Label noise is the error "
-        "that the random labels alone cause, sqrt(2/π) · sqrt(Σ p (1 − p)) / n. CPU time is per "
-        "batch: ours is one call of `oodometer.estimate` with all methods and diagnostics, which "
-        "learns from the source again each time; NannyML's includes its fit to the source once.",
+        f"shift; {ADULT_SPLITS} splits with models trained on different rows. Both programs receive "
+        "the same probabilities and decisions. Label noise is the error that the random labels alone "
+        "cause, sqrt(2/π) · sqrt(Σ p (1 − p)) / n. CPU time is in ms per batch and includes what is "
+        "learned from the source once; ours is that of a `Reference` that computes what NannyML "
+        "computes (accuracy by ac with its interval and diagnostics, F1 and AUROC), and in the last "
+        "column that of all methods.",
         markdown_table(
             ("table", "variant", "batches", "headline", "label noise", "accuracy", "F1", "AUROC",
-             "CPU s"), rows
+             "CPU, ms", "all methods, ms"), rows
         ),
+        "Alarms: an estimate below the mean minus three standard deviations of the metric over the "
+        "source's batches. False alarms / missed alarms of ours, then of NannyML, compared with "
+        "whether the true metric is below the same limit:",
+        markdown_table(("table", "variant", "accuracy", "F1", "AUROC"), alarm_rows),
     ]  # fmt: skip
     return Section("Batches of tables beside NannyML's CBPE", bounds, "\n\n".join(text))
 
 
-def _peer_errors(result: dict[str, Any], metric: str) -> tuple[float, float]:
+def _peer_bounds(results: dict[tuple[str, str], list[dict[str, Any]]]) -> list[Bound]:
+    """Return the bounds of errors, CPU time and false alarms relative to NannyML."""
+    bounds = []
+    for (table, variant), splits in results.items():
+        for metric, (own, peer) in zip(METRICS, _all_errors(splits), strict=True):
+            what = f"{table}, {variant}: error of {metric} relative to NannyML"
+            bounds.append(Bound(what, own / peer, MAX_ERROR_RATIO, least=False))
+    for metric in METRICS:
+        ratios = [own / peer for own, peer in (_peer_errors(s, metric) for s in results.values())]
+        what = f"mean over all sets of the error of {metric} relative to NannyML"
+        bounds.append(Bound(what, float(np.mean(ratios)), 1.0, least=False))
+    own, peer, _ = np.mean([_cpu_times(splits) for splits in results.values()], axis=0)
+    bounds.append(Bound("CPU time per batch relative to NannyML", float(own / peer), 1.0, least=False))  # fmt: skip
+    for metric in METRICS:
+        alarms = np.sum([_false_alarms(splits, metric) for splits in results.values()], axis=0)
+        what = f"false alarms of {metric} (NannyML: {alarms[1]})"
+        bounds.append(Bound(what, float(alarms[0]), float(alarms[1]), least=False))
+    return bounds
+
+
+def _values(splits: Splits, metric: str) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return true values, our estimates, those of NannyML and alarm limits of all batches."""
+    truths = [truth[metric] for split in splits for truth in split["truths"]]
+    own = [estimate.get(metric) for split in splits for estimate in split["estimates"]]
+    peer = [value for split in splits for value in split["nannyml"][metric]]
+    limits = [split["limits"][metric] for split in splits for _ in split["truths"]]
+    first, second, third, fourth = (np.array(v, dtype=float) for v in (truths, own, peer, limits))
+    return first, second, third, fourth
+
+
+def _peer_errors(splits: Splits, metric: str) -> tuple[float, float]:
     """Return our mean absolute error of a metric and that of NannyML, in points."""
-    truths = np.array([case["truth"][metric] for case in result["ours"]], dtype=float)
-    own = np.array([case["estimates"].get(metric) for case in result["ours"]], dtype=float)
-    peer = np.array(result["theirs"][metric], dtype=float)
+    truths, own, peer, _ = _values(splits, metric)
     own_error, peer_error = (
         100 * float(np.nanmean(np.abs(values - truths))) for values in (own, peer)
     )
     return own_error, peer_error
 
 
-def _cpu_times(result: dict[str, Any]) -> tuple[float, float]:
-    """Return our CPU time per batch and that of NannyML, in seconds."""
-    own = float(np.mean([case["cpu"] for case in result["ours"]]))
-    return own, result["theirs"]["cpu"] / len(result["ours"])
+def _all_errors(splits: Splits) -> list[tuple[float, float]]:
+    return [_peer_errors(splits, metric) for metric in METRICS]
+
+
+def _false_alarms(splits: Splits, metric: str) -> tuple[int, int]:
+    """Return the numbers of false alarms, ours and those of NannyML."""
+    truths, own, peer, limits = _values(splits, metric)
+    ours, theirs = (
+        int(np.count_nonzero((values < limits) & (truths >= limits))) for values in (own, peer)
+    )
+    return ours, theirs
+
+
+def _alarm_cell(splits: Splits, metric: str) -> str:
+    truths, own, peer, limits = _values(splits, metric)
+    false_alarms = _false_alarms(splits, metric)
+    missed = [
+        int(np.count_nonzero((values >= limits) & (truths < limits))) for values in (own, peer)
+    ]
+    cells = [f"{false} / {miss}" for false, miss in zip(false_alarms, missed, strict=True)]
+    return ", ".join(cells)
+
+
+def _cpu_times(splits: Splits) -> tuple[float, float, float]:
+    """Return CPU seconds per batch: ours, those of NannyML, and ours with all methods."""
+    n_batches = [len(split["truths"]) for split in splits]
+    peer = [split["nannyml"]["cpu"] / n for split, n in zip(splits, n_batches, strict=True)]
+    own, all_methods = ([split[key] for split in splits] for key in ("cpu", "cpu_all_methods"))
+    first, second, third = (
+        float(np.average(times, weights=n_batches)) for times in (own, peer, all_methods)
+    )
+    return first, second, third
 
 
 # Command -------------------------------------------------------------------------------------
@@ -427,40 +545,45 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def compute_parts(parts: Sequence[str], options: argparse.Namespace, data: Path | None) -> None:
+    """Compute everything of some parts that is not finished yet."""
+    folder: Path = options.folder
+    if "coverage" in parts:
+        chunks = planned_chunks(options.runs)
+        simulation.compute(chunks, folder / "coverage", options.processes)
+    measured: tuple[tuple[str, tuple[str, ...], Measurement], ...] = (
+        ("batches", tuple(DATASETS), measure_batches),
+        ("segments", tuple(SEGMENTED_DATASETS), measure_segments),
+        ("own_target", own_target.DATASETS, own_target.measure_own_target),
+    )
+    for part, names, measure in measured:
+        for seed, name in product(range(options.splits), names):
+            if part in parts and data is not None:
+                path = folder / part / f"{name}-{seed:02d}.json"
+                cached_json(path, partial(measure, name, data, seed))
+    if "peers" in parts and data is not None:
+        for name in TABLES:
+            measure_table(name, data, folder / "peers")
+
+
 @limit_to_one_thread()
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_arguments(arguments)
     parts = () if options.page_only else tuple(options.parts) or PARTS
-    folder: Path = options.folder
     data = data_folder()
     if data is None:
         print("The research data are not on this machine; only the simulation is computed.")
-    chunks = planned_chunks(options.runs)
-    if "coverage" in parts:
-        simulation.compute(chunks, folder / "coverage", options.processes)
-    for part, names, measure in (
-        ("batches", tuple(DATASETS), measure_batches),
-        ("segments", tuple(SEGMENTED_DATASETS), measure_segments),
-    ):
-        if part in parts and data is not None:
-            for seed in range(options.splits):
-                for name in names:
-                    cached_json(
-                        folder / part / f"{name}-{seed:02d}.json",
-                        partial(measure, name, data, seed),
-                    )
-    tables: dict[str, dict[str, dict[str, Any]]] = {}
-    peers = folder / "peers"
-    if data is not None and ("peers" in parts or peers.exists()):
-        tables = {
-            name: measure_table(name, data, peers, only_finished="peers" not in parts)
-            for name in TABLES
-        }
+    if not PEER_PYTHON.exists():
+        print("NannyML is not installed (make bench-peers); it is not compared.")
+        parts = tuple(part for part in parts if part != "peers")
+    compute_parts(parts, options, data)
+    folder: Path = options.folder
     sections = [
-        coverage_section(chunks, folder / "coverage"),
+        coverage_section(planned_chunks(options.runs), folder / "coverage"),
         batches_section(folder / "batches"),
         segments_section(folder / "segments"),
-        peers_section(tables),
+        own_target_section(folder / "own_target"),
+        peers_section({name: finished_tables(name, folder / "peers") for name in TABLES}),
     ]
     write_results(NAME, "\n\n".join([*(section.page for section in sections), machine_facts()]))
     return 0 if all(bound.kept for section in sections for bound in section.bounds) else 1

@@ -225,6 +225,7 @@ class _MetricSource:
     learned: LearnedSource
     compared: _Columns
     residuals: _Columns | None
+    has_all_rows: bool
 
     @classmethod
     def create(cls, learned: LearnedSource, index: Ints | None) -> _MetricSource | None:
@@ -235,9 +236,25 @@ class _MetricSource:
         key = ("metric columns", learned.calibration)
         columns = source.cached(key, lambda: _Columns.from_source(learned))
         if index is None:
-            return cls(learned, columns, None)
+            return cls(learned, columns, None, has_all_rows=True)
         compared = columns.rows(index)
-        return cls(learned, compared, compared if len(index) >= MIN_RESIDUAL_ROWS else None)
+        residuals = compared if len(index) >= MIN_RESIDUAL_ROWS else None
+        return cls(learned, compared, residuals, has_all_rows=False)
+
+    def value(self, name: str, number: int | None) -> float | None:
+        """Return a metric on the source; None if it is not defined there."""
+        if not self.has_all_rows:
+            return self._compute(name, number)
+        key = ("metric value", self.learned.calibration, name, number)
+        return self.learned.predictions.cached(key, lambda: self._compute(name, number))
+
+    def _compute(self, name: str, number: int | None) -> float | None:
+        rows = self.compared.of_class(number)
+        labels = np.asarray(rows.positive, dtype=np.float64)
+        try:
+            return _METRIC_FUNCTIONS[name](replace(rows, p=labels))[0]
+        except NotApplicable:
+            return None
 
     def cells(self, number: int | None) -> _Cells:
         """Return the cells of one class, or of the predicted class of each row."""
@@ -254,10 +271,11 @@ class _MetricSource:
 
 @dataclass(frozen=True, eq=False)
 class _ScopeInputs:
-    """Target rows and source rows of one scope, with the cells of the source."""
+    """Target rows of one scope, and the source with its cells of this scope."""
 
     target: _ClassRows
-    source: _ClassRows | None = None
+    number: int | None
+    source: _MetricSource | None = None
     cells: _Cells | None = None
 
     @classmethod
@@ -265,15 +283,13 @@ class _ScopeInputs:
         cls, target: _ClassRows, source: _MetricSource | None, number: int | None
     ) -> _ScopeInputs:
         if source is None:
-            return cls(target)
+            return cls(target, number)
         cells = source.cells(number)
-        compared = source.compared.of_class(number)
-        labels = np.asarray(compared.positive, dtype=np.float64)
-        return cls(cells.correct(target), replace(compared, p=labels), cells)
+        return cls(cells.correct(target), number, source, cells)
 
     def compute(self, name: str, scope: str) -> _MetricValue:
         """Return a metric of this scope, with its value on the source."""
-        source_value = self._source_value(name)
+        source_value = None if self.source is None else self.source.value(name, self.number)
         try:
             value, by_row = _METRIC_FUNCTIONS[name](self.target)
         except NotApplicable as error:
@@ -286,15 +302,6 @@ class _ScopeInputs:
             variance += self.cells.calibration_variance(self.target, by_row)
         result = _with_interval(name, scope, value, variance**0.5, source_value=source_value)
         return _MetricValue(result, variance**0.5)
-
-    def _source_value(self, name: str) -> float | None:
-        """Return the metric on the source, whose labels are probabilities of 0 and 1."""
-        if self.source is None:
-            return None
-        try:
-            return _METRIC_FUNCTIONS[name](self.source)[0]
-        except NotApplicable:
-            return None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
-from oodometer.core.stats import ks_distance
+from oodometer.core.stats import sorted_ks_distance
 from oodometer.estimators.atc import FalselyIdentified, falsely_identified
 
 Status = Literal["ok", "warning", "critical"]
@@ -147,9 +147,11 @@ def worst_status(diagnostics: Sequence[Diagnostic]) -> Status:
 
 def score_distance(context: DiagnosticContext) -> Diagnostic:
     """Compute the Kolmogorov–Smirnov distance between the confidences of source and target."""
-    source, target = context.source.confidence, context.target.confidence
-    value = ks_distance(source, target)
-    noise = 1.63 * float(np.sqrt(1 / len(source) + 1 / len(target)))
+    source, target = context.source, context.target
+    # The source is sorted once for all targets.
+    ordered = source.cached("sorted confidence", lambda: np.sort(source.confidence))
+    value = sorted_ks_distance(ordered, np.sort(target.confidence))
+    noise = 1.63 * float(np.sqrt(1 / source.n + 1 / target.n))
     return Diagnostic(
         "score_distance",
         value,

@@ -290,12 +290,15 @@ def ks_distance(first: Floats, other: Floats) -> float:
     >>> ks_distance(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.5
     """
-    a = np.sort(first)
-    b = np.sort(other)
-    points = np.concatenate([x[:: math.ceil(len(x) / MAX_KS_POINTS)] for x in (a, b)])
-    share_a = np.searchsorted(a, points, side="right") / len(a)
-    share_b = np.searchsorted(b, points, side="right") / len(b)
-    return float(np.abs(share_a - share_b).max())
+    return sorted_ks_distance(np.sort(first), np.sort(other))
+
+
+def sorted_ks_distance(first: Floats, other: Floats) -> float:
+    """Return the distance of `ks_distance` for samples that are in ascending order."""
+    points = np.concatenate([x[:: math.ceil(len(x) / MAX_KS_POINTS)] for x in (first, other)])
+    share_first = np.searchsorted(first, points, side="right") / len(first)
+    share_other = np.searchsorted(other, points, side="right") / len(other)
+    return float(np.abs(share_first - share_other).max())
 
 
 def auroc(scores: Floats, positive: Bools) -> float | None:

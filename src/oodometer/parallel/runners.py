@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -56,6 +56,17 @@ class Runner(Protocol):
         """Run every task once."""
 
 
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> Any:
+    """Return the thread pools of the loaded libraries.
+
+    Finding them takes 3 ms, so they are found again only after modules were imported.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def limit_to_one_thread() -> Iterator[None]:
     """Limit linear algebra to one thread.
@@ -64,11 +75,9 @@ def limit_to_one_thread() -> Iterator[None]:
     small matrices, several threads are ten times slower than one, because they mostly wait for each
     other; and a worker process has only one core.
     """
-    from threadpoolctl import threadpool_limits
-
     torch: Any = sys.modules.get("torch")
     n_threads = 1 if torch is None else torch.get_num_threads()
-    with threadpool_limits(1):
+    with _thread_pools(len(sys.modules)).limit(limits=1):
         if torch is not None:
             torch.set_num_threads(1)
         try:
