@@ -34,7 +34,8 @@ ACCURACIES = (0.6, 0.8, 0.9, 0.95, 0.99)
 # Methods by group; the groups are simulated separately, because their CPU times differ.
 METHODS = {
     "fast": ("ac", "doc", "atc-mc", "atc-ne", "im", "bbse", "atc-class"),
-    "slow": ("mlls", "iw", "pape", "cot", "cott"),
+    "slow": ("mlls", "iw", "pape", "cott"),
+    "cot": ("cot",),
     "leap": ("leap",),
 }
 ALL_METHODS = tuple(method for methods in METHODS.values() for method in methods)
@@ -230,6 +231,7 @@ def load_tallies(chunks: Sequence[Chunk], folder: Path) -> dict[tuple[Cell, str]
         if not chunk.path(folder).exists():
             continue
         content = json.loads(chunk.path(folder).read_text())
-        for method, numbers in content["methods"].items():
+        for method in chunk.cell.methods:
+            numbers = content["methods"][method]
             tallies.setdefault((chunk.cell, method), Tally()).add(Tally(**numbers))
     return tallies

@@ -125,7 +125,9 @@ def coverage_section(chunks: Sequence[Chunk], folder: Path) -> Section:
         )  # fmt: skip
     missed = [(key, tally) for key, tally in judged.items() if not _is_kept(key, tally)]
     finished = sum(chunk.path(folder).exists() for chunk in chunks)
-    slower = [*simulation.METHODS["slow"], *simulation.METHODS["leap"]]
+    slower = [
+        method for method in simulation.ALL_METHODS if method not in simulation.METHODS["fast"]
+    ]
     text = [
         "Source and target are n independent rows each of one distribution with calibrated scores. "
         "The interval is to contain the share of correct rows among those very target rows. "

@@ -37,12 +37,6 @@ MIN_DUAL_ROWS = 20_000
 DUAL_ROWS_PER_CLASS = 1000
 MAX_DUAL_CELLS = 20_000_000
 ROUNDING_TOLERANCE = 1e-9
-# Value of ε, and limits on the size of the computation, for the derivative of class frequencies
-# with respect to prices. Without smoothing, the frequencies are step functions with derivative
-# zero.
-CURVATURE_SMOOTHING = 0.05
-MAX_CURVATURE_PRODUCTS = 2_000_000_000
-MAX_CURVATURE_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -138,22 +132,6 @@ def solve_dual(probs: Floats, shares: Floats) -> DualSolution:
             best_value = max(value, best_value)
             best = DualSolution(prices, smoothing)
     return best
-
-
-def curvature(probs: Floats, prices: Floats) -> Floats:
-    """Return the derivative (k, k) of the class frequencies with respect to the prices.
-
-    The class frequencies are those of the smoothed assignment.
-    """
-    n, k = probs.shape
-    rows = probs[:: max(-(-n * k * k // MAX_CURVATURE_PRODUCTS), -(-n // MAX_CURVATURE_ROWS))]
-    total = np.zeros((k, k))
-    for _, block, axis in block_copies(rows):
-        parts, sums, _ = _soft_assignment(block, prices, CURVATURE_SMOOTHING, axis)
-        parts = (parts / np.expand_dims(sums, axis)).astype(np.float64)
-        by_class = parts if axis == 0 else parts.T
-        total += np.diag(by_class.sum(axis=1)) - by_class @ by_class.T
-    return np.asarray(total / (len(rows) * CURVATURE_SMOOTHING))
 
 
 def subsample_stride(n: int, k: int) -> int:

@@ -23,7 +23,6 @@ from oodometer.estimators import _label_shift_em
 from oodometer.estimators._optimal_transport import (
     DualSolution,
     TransportResult,
-    curvature,
     reduced_costs,
     row_costs,
     solve_dual,
@@ -55,13 +54,11 @@ def label_counts(source: Predictions) -> Ints:
 class TransportSummary:
     """Solution of the target's transport to the class frequencies `shares`.
 
-    `curvature` is the derivative of the class frequencies with respect to the prices. `bias` is the
-    expected error of one minus the cost without shift.
+    `bias` is the expected error of one minus the cost without shift.
     """
 
     shares: Floats
     transport: TransportResult
-    curvature: Floats
     bias: float
 
 
@@ -71,8 +68,8 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
 
     Without shift, the estimate is too low, because the class frequencies of source and target differ
     at random: with 300 rows, 5 classes and an accuracy of 90 %, by 3 points. The confidence interval
-    takes this bias into account. There is no interval if the bias is larger than half the standard error
-    of the difference of two accuracies, which is so with few rows per class.
+    takes this bias into account. There is no interval if the bias is larger than a fifth of the
+    standard error of the difference of two accuracies, which is so with few rows per class.
 
     Parameters
     ----------
@@ -105,7 +102,7 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     assumes_calibrated: ClassVar[bool] = True
     reads_probabilities: ClassVar[bool] = True
     supports_decisions: ClassVar[bool] = False
-    max_bias_ratio: ClassVar[float] = 0.5
+    max_bias_ratio: ClassVar[float] = 0.2
 
     def __post_init__(self) -> None:
         if self.prior not in ("source", "mlls"):
@@ -131,8 +128,7 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
         if self.prior == "mlls":
             shares, _ = _label_shift_em.fit_class_shares(probs, shares, MAX_EM_ITERATIONS)
         transport = solve_transport(probs, shares, _cached_dual(batch, probs, shares))
-        bias = transport_bias(probs, learned)
-        return TransportSummary(shares, transport, curvature(probs, transport.prices), bias)
+        return TransportSummary(shares, transport, transport_bias(probs, learned))
 
     def finish(self, learned: Ints, total: TransportSummary) -> Estimate:
         """Return one minus the transport cost."""
@@ -146,20 +142,19 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     def resample(
         self, learned: Ints, total: TransportSummary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Resample target rows and source labels, and update the prices by one Newton step."""
+        """Resample target rows and source labels, with the prices of the solution.
+
+        The prices maximize the dual, so its value changes only to second order if they are fitted
+        again. This second-order term is the bias; resampling would count it twice.
+        """
         transport = total.transport
-        k = len(learned)
-        shares = np.broadcast_to(total.shares, (count, k))
+        shares = np.broadcast_to(total.shares, (count, len(learned)))
         if self.prior == "source":
             shares = bootstrap_counts(rng, learned, count) / learned.sum()
-        assigned = np.bincount(transport.assigned_classes, minlength=k)
+        assigned = np.bincount(transport.assigned_classes, minlength=len(learned))
         resampled = bootstrap_counts(rng, assigned, count)
         reduced = _resample_costs(transport, assigned, resampled, rng)
-        # At the solution, the gradient of the dual is 0. After resampling, it is the change in the
-        # required class frequencies minus the change in the assigned ones.
-        gradient = (shares - total.shares) - (resampled - assigned) / assigned.sum()
-        gain = _dual_gain(gradient, total.curvature)
-        return np.asarray(1 - reduced - shares @ transport.prices - gain)
+        return np.asarray(1 - reduced - shares @ transport.prices)
 
     def bias(self, learned: Ints, total: TransportSummary, replicates: Floats) -> float:
         """Return the expected error due to the random class frequencies of source and target.
@@ -173,16 +168,6 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     def row_values(self, learned: Ints, total: TransportSummary, rows: Predictions) -> Floats:
         """Return the highest sum of probability and price of each row."""
         return 1 - reduced_costs(rows.probs, total.transport.prices)[0]
-
-
-def _dual_gain(gradient: Floats, curvature_matrix: Floats) -> Floats:
-    """Return the increase of the dual by one Newton step, for gradients of shape (count, k).
-
-    It is at most half the sum of the absolute values of the gradient, the share of rows that have
-    to be assigned to other classes, because another class costs at most 1 more per row.
-    """
-    quadratic = (gradient * (gradient @ np.linalg.pinv(curvature_matrix))).sum(axis=1) / 2
-    return np.asarray(np.minimum(quadratic, np.abs(gradient).sum(axis=1) / 2))
 
 
 def transport_bias(probs: Floats, counts: Ints) -> float:
@@ -277,9 +262,8 @@ class COTT(StreamingEstimator[CostThreshold, CostSummary]):
     """Share of target rows whose transport cost is at most a threshold.
 
     The threshold is chosen so that the number of source rows with a higher cost equals the number
-    of source errors. Without shift, the bias is about that of COT. There is no confidence interval if
-    it is larger than a fifth of the standard error of the difference of two accuracies, because the
-    bootstrap does not include the error of the prices.
+    of source errors. Without shift, the bias is about that of COT, and there is no confidence interval
+    under the same condition.
 
     Examples
     --------
