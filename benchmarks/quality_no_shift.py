@@ -69,7 +69,7 @@ def planned_cells(runs: int) -> dict[Cell, int]:
     """Return the number of runs of each cell.
 
     Every unpooled cell has `runs` runs. Pooled cells have as many in total, of which at most a tenth
-    are those of 50 classes, which take the most time.
+    are those of 50 classes, which take the most time; a twentieth with 10,000 rows.
     """
     cells: dict[Cell, int] = {}
     for group in simulation.METHODS:
@@ -83,8 +83,9 @@ def planned_cells(runs: int) -> dict[Cell, int]:
                 elif few.k != MANY_CLASSES:
                     cells |= dict.fromkeys(row, -(-runs // len(row)))
                 else:
-                    cells |= {few: runs // 10}
-                    cells |= dict.fromkeys(many, -(-(runs - runs // 10) // len(many)))
+                    n_few = runs // (20 if n > MAX_UNPOOLED_ROWS else 10)
+                    cells |= {few: n_few}
+                    cells |= dict.fromkeys(many, -(-(runs - n_few) // len(many)))
     return cells
 
 
@@ -136,7 +137,7 @@ def coverage_section(chunks: Sequence[Chunk], folder: Path) -> Section:
         "coverage, without an allowance for the Monte-Carlo error, whose standard error is given. "
         f"Cells of the slower methods ({', '.join(slower)}), and those with more than "
         f"{MAX_UNPOOLED_ROWS:,} rows, are pooled over k = 2, 5, 50, with a tenth of the runs at "
-        "k = 50. Runs without an interval, such as those of cot with few rows per class, are left "
+        f"k = 50, a twentieth above {MAX_UNPOOLED_ROWS:,} rows. Runs without an interval, such as those of cot with few rows per class, are left "
         f"out of the coverage; cells with fewer than {MIN_INTERVALS} intervals have no bound and are "
         "in brackets. "
         f"Finished: {finished} of {len(chunks)} chunks of runs.",
