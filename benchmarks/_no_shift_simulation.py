@@ -34,8 +34,9 @@ ACCURACIES = (0.6, 0.8, 0.9, 0.95, 0.99)
 # Methods by group; the groups are simulated separately, because their CPU times differ.
 METHODS = {
     "fast": ("ac", "doc", "atc-mc", "atc-ne", "im", "bbse", "atc-class"),
-    "slow": ("mlls", "iw", "pape", "cott"),
+    "slow": ("mlls", "iw", "pape"),
     "cot": ("cot",),
+    "cott": ("cott",),
     "leap": ("leap",),
 }
 ALL_METHODS = tuple(method for methods in METHODS.values() for method in methods)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from oodometer.core.array_types import Floats
+from oodometer.core.stats import poisson_bootstrap_weights
 from oodometer.estimators import _label_shift_em
 
 
@@ -64,22 +63,13 @@ def test_extrapolation_that_lowers_the_likelihood_is_discarded() -> None:
     assert worse > 0
 
 
-class UnitWeights:
-    """Random generator that draws every row exactly once."""
-
-    def integers(self, low: int, high: int, size: tuple[int, int], dtype: type) -> np.ndarray:
-        """Return numbers that the lookup table of Poisson weights maps to 1."""
-        return np.full(size, 30_000, dtype=dtype)
-
-
 def test_newton_step_matches_solving_for_resampled_priors() -> None:
     rng = np.random.default_rng(0)
     probs, prior = rng.dirichlet(np.full(3, 0.4), size=4000), np.array([0.5, 0.3, 0.2])
     solution, _ = _label_shift_em.fit_class_shares(probs, prior, 1000)
     others = np.array([[0.52, 0.29, 0.19], [0.48, 0.3, 0.22], [0.5, 0.33, 0.17]])
-    unit_weights: Any = UnitWeights()
     resampled = _label_shift_em.resample_class_shares(
-        probs, 4000, solution, prior, others, unit_weights
+        probs, 4000, solution, prior, others, np.ones((3, 4000))
     )
     solved = np.stack([_label_shift_em.fit_class_shares(probs, other, 1000)[0] for other in others])
     assert np.abs(solved - solution).max() > 0.01
@@ -92,8 +82,11 @@ def test_bootstrap_deviation_scales_with_the_number_of_rows() -> None:
     probs, prior = rng.dirichlet(np.full(3, 0.4), size=4000), np.array([0.5, 0.3, 0.2])
     solution, _ = _label_shift_em.fit_class_shares(probs, prior, 1000)
     priors = np.tile(prior, (3000, 1))
+    weights = poisson_bootstrap_weights(rng, (3000, 4000))
     few, many = (
-        _label_shift_em.resample_class_shares(probs, n, solution, prior, priors, rng).std(axis=0)
+        _label_shift_em.resample_class_shares(probs, n, solution, prior, priors, weights).std(
+            axis=0
+        )
         for n in (4000, 16_000)
     )
     assert many == pytest.approx(few / 2, rel=0.1)
@@ -117,7 +110,10 @@ def test_resampled_frequencies_are_on_the_simplex() -> None:
     sample, prior = np.array([[0.9, 0.1]] * 30), np.array([0.5, 0.5])
     priors = np.array([[0.5, 0.5], [0.4, 0.6]])
     for solution in (np.array([1.0, 0.0]), np.array([0.6, 0.4])):
-        resampled = _label_shift_em.resample_class_shares(sample, 30, solution, prior, priors, rng)
+        weights = poisson_bootstrap_weights(rng, (2, 30))
+        resampled = _label_shift_em.resample_class_shares(
+            sample, 30, solution, prior, priors, weights
+        )
         assert resampled.shape == (2, 2)
         assert (resampled >= 0).all()
         assert np.allclose(resampled.sum(axis=1), 1.0)

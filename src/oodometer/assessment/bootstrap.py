@@ -128,7 +128,11 @@ class EstimatorRun:
     def source(self) -> Predictions:
         """Return the source predictions that the estimator learns from."""
         learned = self.learned_source
-        return learned.calibration.source if self.reads_probabilities else learned.predictions
+        if not self.reads_probabilities:
+            return learned.predictions
+        if getattr(self.estimator, "compares_scores", False):
+            return learned.calibrated(learned.predictions)
+        return learned.calibration.source
 
     @cached_property
     def learned_state(self) -> Any:

@@ -66,7 +66,9 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
     If `assumes_calibrated` is true, the estimator treats confidences as probabilities of being
     correct, and the uncertainty of the calibration on the source widens the confidence interval. If
     `reads_probabilities` is true, the estimator receives probabilities that were calibrated beyond
-    temperature scaling, if that was necessary. If `supports_decisions` is false, the estimator
+    temperature scaling, if that was necessary. Those of the source are cross-fitted; if
+    `compares_scores` is true, they are calibrated by the same map as the target instead, because the
+    estimator compares scores of source and target. If `supports_decisions` is false, the estimator
     applies only to the most probable class, not to decisions made in another way.
 
     There is no confidence interval if source or target has fewer than `min_rows_per_class` rows per
@@ -76,6 +78,7 @@ class StreamingEstimator(ABC, Generic[Learned, Summary]):
 
     is_mergeable: ClassVar[bool] = True
     reads_probabilities: ClassVar[bool] = False
+    compares_scores: ClassVar[bool] = False
     supports_decisions: ClassVar[bool] = True
     max_bias_ratio: ClassVar[float] = math.inf
     min_rows_per_class: ClassVar[int] = 0

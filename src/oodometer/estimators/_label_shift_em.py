@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.core.array_types import Floats
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.softmax_kernels import row_blocks
-from oodometer.core.stats import poisson_bootstrap_weights
 
 # The iteration stops when a step changes the class frequencies by less than this in total.
 TOLERANCE = 1e-7
@@ -95,13 +94,13 @@ def resample_class_shares(
     solution: Floats,
     prior: Floats,
     priors: Floats,
-    rng: np.random.Generator,
+    weights: Array,
 ) -> Floats:
     """Return bootstrap replicates (count, k) of the class frequencies.
 
     Each replicate is one Newton step away from `solution`, the class frequencies of the target.
-    `sample` contains some of the `n` target rows, and the variation that resampling it causes is
-    scaled to n rows. `prior` are the class frequencies of the source, and `priors` those of the
+    `sample` contains some of the `n` target rows, `weights` (count, rows) how often each replicate
+    contains each of them; the variation that this resampling causes is scaled to n rows. `prior` are the class frequencies of the source, and `priors` those of the
     resampled sources. Frequencies of 0 stay 0.
     """
     active = (solution > 1e-9) & (prior > 0)
@@ -111,15 +110,24 @@ def resample_class_shares(
     active_priors = np.maximum(priors[:, active], active_prior / (2 * n))
     density = np.maximum(rows @ (q / active_prior), EPSILON)
     ratios = rows / active_prior / density[:, None]
-    draws = poisson_bootstrap_weights(rng, (len(priors), len(rows))).astype(np.float64)
-    total = np.maximum(draws.sum(axis=1, keepdims=True), 1)
     gradient = ratios.mean(axis=0)
-    by_target = (draws @ ratios / total - gradient) * np.sqrt(len(rows) / n)
+    by_target = resample_mean_changes(ratios, weights, n)
     densities = np.maximum(rows @ (q / active_priors).T, EPSILON)
     by_source = ((1.0 / densities).T @ rows) / active_priors / len(rows) - gradient
     result = np.zeros((len(priors), len(solution)))
     result[:, active] = np.maximum(q + _newton_steps(ratios, by_target + by_source), 0.0)
     return np.asarray(result / result.sum(axis=1, keepdims=True))
+
+
+def resample_mean_changes(values: Floats, weights: Array, n: int) -> Floats:
+    """Return the change (count, k) of the column means of rows that have bootstrap weights.
+
+    The rows are a sample of `n` rows, and the changes are scaled to those of n rows.
+    """
+    draws = weights.astype(np.float64)
+    total = np.maximum(draws.sum(axis=1, keepdims=True), 1)
+    changes = (draws @ values / total - values.mean(axis=0)) * np.sqrt(len(values) / n)
+    return np.asarray(changes)
 
 
 def row_influence(probs: Floats, *, solution: Floats, prior: Floats, slope: Floats) -> Floats:

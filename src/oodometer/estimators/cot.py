@@ -102,6 +102,7 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     assumes_calibrated: ClassVar[bool] = True
     reads_probabilities: ClassVar[bool] = True
     supports_decisions: ClassVar[bool] = False
+    min_rows_per_class: ClassVar[int] = 25
     max_bias_ratio: ClassVar[float] = 0.2
 
     def __post_init__(self) -> None:
@@ -283,6 +284,7 @@ class COTT(StreamingEstimator[CostThreshold, CostSummary]):
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
     is_mergeable: ClassVar[bool] = False
     reads_probabilities: ClassVar[bool] = True
+    compares_scores: ClassVar[bool] = True
     supports_decisions: ClassVar[bool] = False
     max_bias_ratio: ClassVar[float] = 0.2
 

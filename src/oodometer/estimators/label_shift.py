@@ -24,6 +24,7 @@ from oodometer.core.stats import (
     bootstrap_counts,
     bootstrap_normal_approx,
     effective_sample_fraction,
+    poisson_bootstrap_weights,
 )
 from oodometer.estimators import _label_shift_em
 
@@ -239,7 +240,7 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     """Maximum-likelihood label shift (MLLS) estimate of the accuracy, ``Σ_y q_y · recall_s(y)``.
 
     The class frequencies q of the target maximize ``mean_t log Σ_y q_y p_y(x) / p_s(y)``. With fewer
-    than 20 rows per class on average, there is no confidence interval, because recalls are hardly
+    than 25 rows per class on average, there is no confidence interval, because recalls are hardly
     known.
 
     Parameters
@@ -315,7 +316,7 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
             solution=total.shares,
             prior=_prior(learned),
             priors=_prior(source),
-            rng=rng,
+            weights=poisson_bootstrap_weights(rng, (count, len(total.sample))),
         )
         return weighted_recall(shares, source)
 

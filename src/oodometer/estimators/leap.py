@@ -23,7 +23,11 @@ from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
-from oodometer.core.stats import bootstrap_counts, bootstrap_normal_approx
+from oodometer.core.stats import (
+    bootstrap_counts,
+    bootstrap_normal_approx,
+    poisson_bootstrap_weights,
+)
 from oodometer.estimators import _label_shift_em
 from oodometer.estimators.label_shift import (
     MLLS,
@@ -64,7 +68,7 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
     """Sum of the diagonal of the fitted contingency table of the target, ``tr M``.
 
     With few rows per class, the estimate is too low: with 100 rows and 50 classes, by 12 points
-    without shift. With fewer than 20 rows per class on average, it has no confidence interval.
+    without shift. With fewer than 25 rows per class on average, it has no confidence interval.
 
     Examples
     --------
@@ -132,17 +136,25 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
 def _resample_accuracy(
     learned: Ints, total: ContingencySummary, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Return the accuracies of `count` tables, each fitted to resampled counts."""
+    """Return the accuracies of `count` tables, each fitted to resampled counts.
+
+    The predicted rates and the class frequencies of a replicate are those of the same resampled
+    target rows; independent draws would contradict each other, and vary too much.
+    """
     source = bootstrap_counts(rng, learned, count)
-    predicted = bootstrap_counts(rng, total.predicted_counts, count)
+    mlls_summary = total.mlls_summary
+    weights = poisson_bootstrap_weights(rng, (count, len(mlls_summary.sample)))
     shares = _label_shift_em.resample_class_shares(
-        total.mlls_summary.sample,
-        total.mlls_summary.n,
-        solution=total.mlls_summary.shares,
+        mlls_summary.sample,
+        mlls_summary.n,
+        solution=mlls_summary.shares,
         prior=_class_prior(learned),
         priors=_class_prior(source),
-        rng=rng,
+        weights=weights,
     )
+    is_predicted = np.eye(len(learned))[mlls_summary.sample.argmax(axis=1)]
+    changes = _label_shift_em.resample_mean_changes(is_predicted, weights, mlls_summary.n)
+    predicted = np.maximum(_predicted_rates(total.predicted_counts) + changes, 0.0)
     values = np.empty(count)
     for replicates in replicate_chunks(count, learned.size):
         constraints = _TableConstraints(
@@ -206,7 +218,7 @@ def _confusion_rates(counts: Ints) -> Floats:
     return np.asarray(counts / np.maximum(counts.sum(axis=-2, keepdims=True), 1))
 
 
-def _predicted_rates(predicted: Ints) -> Floats:
+def _predicted_rates(predicted: Ints | Floats) -> Floats:
     return np.asarray(predicted / predicted.sum(axis=-1, keepdims=True))
 
 
