@@ -25,7 +25,7 @@ from oodometer.studies.training.architectures._settings import (
 )
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import make_module
-from oodometer.studies.training.file_hash import hash_files
+from oodometer.data.file_hash import hash_files
 from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
 MODEL_DESCRIPTION = "an encoder"
