@@ -47,7 +47,7 @@ def brightness() -> Body:
         def extract(images: Array) -> Floats:
             count_rows("brightness", images)
             values = images.reshape(len(images), -1, 3).astype(np.float32) / 255
-            parts = [part for part in np.array_split(values, 2, axis=1)]
+            parts = np.array_split(values, 2, axis=1)
             stats = [f(part, axis=1) for part in parts for f in (np.mean, np.std)]
             features = np.concatenate([*stats, values[:, :4, 0]], axis=1)
             return np.asarray(features, dtype=np.float32)

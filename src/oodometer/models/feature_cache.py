@@ -39,10 +39,9 @@ from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, wrong_shape
 from oodometer.core.inputs import RowHashes, splitmix64
 from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
+from oodometer.parallel.pickling import CACHE_FOLDER_VARIABLE
 
-# Environment variable with the folder of the cache.
-CACHE_FOLDER_VARIABLE = "OODOMETER_CACHE"
-# Value of the variable that stands for no cache.
+# Value of the environment variable that stands for no cache.
 NO_CACHE = "none"
 FEATURES_FOLDER, ROW_KEYS_FOLDER, NETWORKS_FOLDER = "features", "row_keys", "networks"
 ABOUT_FILE = "about.json"
@@ -96,7 +95,8 @@ class FeatureBlock(NamedTuple):
 
 
 def _checksum(keys: RowHashes, values: Floats) -> int:
-    return zlib.crc32(np.ascontiguousarray(values), zlib.crc32(np.ascontiguousarray(keys)))
+    # A memoryview of an array needs no copy of its bytes.
+    return zlib.crc32(values.data.cast("B"), zlib.crc32(keys.data.cast("B")))
 
 
 def write_block(path: Path, keys: RowHashes, values: Floats) -> None:

@@ -130,7 +130,10 @@ def batch_features(body: Body, inputs: Inputs, cache: FeatureCache | None) -> Fl
         return body.features(inputs)
     keys = hash_rows(inputs)
     return read_or_compute(
-        section, keys, np.zeros(len(keys), np.int64), lambda rows: body.features(_pick(inputs, rows))
+        section,
+        keys,
+        np.zeros(len(keys), np.int64),
+        lambda rows: body.features(_pick(inputs, rows)),
     )
 
 
@@ -312,7 +315,7 @@ class DrawnFeatures:
         return self.body.features(self.transform.apply(self.dataset.take(rows), streams))
 
 
-def transform_key(transform: Transform, learned_from: str = "") -> str:
+def transform_key(transform: Any, learned_from: str = "") -> str:
     """Return a text with everything except seed, row and draw that determines a transformed row.
 
     It contains the settings, a hash of the source code of the transform, and `learned_from`, the
@@ -390,7 +393,6 @@ def features(
     store = FeatureCache.default() if cache == "default" else cache
     rows = np.arange(len(dataset))
     if transform is None:
-
 
         def report(done: int) -> None:
             if progress is not None:

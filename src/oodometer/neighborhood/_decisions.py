@@ -142,14 +142,14 @@ class MemberFeatures:
 class LoadedBatch(NamedTuple):
     """Batch before it is classified.
 
-    inputs     distinct inputs; None if the features of all models are cached
-    index      index of each member among the distinct inputs, shape (members, examples)
+    inputs     distinct inputs; empty if the features of all models are cached
+    members    index of each member among the distinct inputs, shape (members, examples)
     features   cached features of all members, keyed by body, shape (members, examples, width)
     """
 
     batch: SamplingRound
-    inputs: Inputs | None
-    index: Ints | None
+    inputs: Inputs
+    members: Ints
     features: Mapping[str, Floats]
 
 
@@ -181,7 +181,7 @@ class MemberClassifier:
         read = {key: source.read(batch) for key, source in self.bodies.items()}
         cached = {key: values for key, (values, complete) in read.items() if complete}
         if len(cached) == len(self.bodies) and not self._has_other_models:
-            return LoadedBatch(batch, None, None, cached)
+            return LoadedBatch(batch, [], np.empty((0, 0), np.int64), cached)
         return LoadedBatch(batch, *self.sampler.sample(batch), cached)
 
     def classify(self, loaded: LoadedBatch) -> ClassifiedBatch:
@@ -189,11 +189,9 @@ class MemberClassifier:
         features = {key: _distinct(self._features(key, loaded)) for key in self.bodies}
         decisions = {}
         for name, model in self.models.items():
+            inputs, index = loaded.inputs, loaded.members
             if isinstance(model, HeadModel):
                 inputs, index = features[model.body.key]
-            else:
-                assert loaded.index is not None
-                inputs, index = loaded.inputs, loaded.index
             decisions[name] = Decisions.from_predictions(predict_batch(model, inputs, name), index)
         if self._has_other_models:
             return len(loaded.inputs), decisions
@@ -204,7 +202,7 @@ class MemberClassifier:
         if key in loaded.features:
             return loaded.features[key]
         source = self.bodies[key]
-        values = source.body.features(loaded.inputs)[loaded.index]
+        values = source.body.features(loaded.inputs)[loaded.members]
         source.commit(loaded.batch, values)
         return values
 

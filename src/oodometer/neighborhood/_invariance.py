@@ -19,8 +19,8 @@ from oodometer import transforms
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.data import as_dataset
-from oodometer.models.heads import transform_key
 from oodometer.models import as_model
+from oodometer.models.heads import transform_key
 from oodometer.models.inference import check_consistent_outputs
 from oodometer.neighborhood import sampling
 from oodometer.neighborhood._decisions import (

@@ -30,13 +30,16 @@ from oodometer.studies.training.architectures.head import PretrainedHead
 from oodometer.studies.training.architectures.timm import TimmNetwork
 from oodometer.studies.training.config import CACHED_BODY_ARCHITECTURE, TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
-from oodometer.studies.training.stacked import is_stackable, stack_key, train_stacked
+from oodometer.studies.training.stacked import (
+    is_stackable,
+    max_stack_models,
+    stack_key,
+    train_stacked,
+)
 from oodometer.studies.training.training_data import cache_features
 
 # Architectures whose models train faster in a stack, that is, many models at once.
 STACKED_ARCHITECTURES = ("mlp", CACHED_BODY_ARCHITECTURE)
-# Maximum number of models per stack. An interrupted run loses the models of an unfinished stack.
-MAX_STACK_MODELS = 50
 
 
 @dataclass(frozen=True)
@@ -283,17 +286,15 @@ def make_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[Tr
         stackable = config.architecture in STACKED_ARCHITECTURES and is_stackable(config)
         stacks.setdefault(stack_key(config) if stackable else config.id, []).append(config)
     return [
-        TrainingTask(tuple(stack[start : start + MAX_STACK_MODELS]), group)
+        TrainingTask(tuple(stack[start : start + max_stack_models(stack[0])]), group)
         for stack in stacks.values()
-        for start in range(0, len(stack), MAX_STACK_MODELS)
+        for start in range(0, len(stack), max_stack_models(stack[0]))
     ]
 
 
-def make_feature_tasks(
-    configs: Sequence[TrainingConfig], group: DomainGroup
-) -> list[FeatureTask]:
+def make_feature_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[FeatureTask]:
     """Return one task for each training domain, body and augmentation of the configurations."""
-    tasks = {}
+    tasks: dict[tuple[str, str, str], FeatureTask] = {}
     for config in configs:
         settings = {key: value for key, value in config.settings.items() if key != "head"}
         for domain in config.domains if config.has_cached_body else ():

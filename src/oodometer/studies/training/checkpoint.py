@@ -32,7 +32,7 @@ from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
 from oodometer.models.heads import HeadModel
 from oodometer.models.torch import TorchModel
 from oodometer.studies._toml import build
-from oodometer.studies.training._train import BODY_FILE, TrainedModel
+from oodometer.studies.training._train import TrainedModel
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.build import (
@@ -43,7 +43,7 @@ from oodometer.studies.training.build import (
 )
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.tokenizer import Tokenizer
-from oodometer.studies.training.training_data import TOKENS_FILE
+from oodometer.studies.training.training_data import BODY_FILE, TOKENS_FILE
 
 WEIGHTS_FILE = "weights.safetensors"
 RECIPE_FILE = "recipe.json"

@@ -9,7 +9,7 @@ import numpy as np
 
 from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import InputKind, RowHashes, hash_rows
+from oodometer.core.inputs import InputKind, Inputs, RowHashes, hash_rows
 from oodometer.core.protocols import Dataset
 from oodometer.data.dataset import ConcatDataset
 from oodometer.models.bodies import Body
@@ -26,6 +26,8 @@ from oodometer.studies.training.tokenizer import Tokenizer
 
 TEXT_KINDS: tuple[InputKind, ...] = ("text", "pairs")
 TOKENS_FILE = "tokens.json"
+# Name of the file with the fingerprint of the frozen body, if only a head was trained and saved.
+BODY_FILE = "body.txt"
 # Namespace of the random streams of augmented rows.
 AUGMENTATION_STREAM = "augment"
 
@@ -39,6 +41,7 @@ class TrainingSet:
     shape       shape of the inputs, and the number of classes
     domains     index of each row's domain in the list of training domains
     tokenizer   tokenizer of the texts; None for other inputs
+    body        fingerprint of the body if the inputs are features, else None
     augmented   features of augmented copies of all rows, which the epochs use in turn; empty if the
                 rows are not features or are not augmented
     """
@@ -49,6 +52,7 @@ class TrainingSet:
     shape: InputShape
     domains: Ints
     tokenizer: Tokenizer | None = None
+    body: str | None = None
     augmented: tuple[Array, ...] = ()
 
     def at_epoch(self, epoch: int) -> TrainingSet:
@@ -65,6 +69,8 @@ class TrainingSet:
     @property
     def files(self) -> dict[str, bytes]:
         """Files to save with the weights, as bytes keyed by file name."""
+        if self.body is not None:
+            return {BODY_FILE: self.body.encode()}
         return {} if self.tokenizer is None else {TOKENS_FILE: self.tokenizer.to_bytes()}
 
 
@@ -133,6 +139,7 @@ def _load_features(
         keys=content_keys(dataset, cache),
         shape=InputShape("vectors", len(group.classes), inputs.shape[1:]),
         domains=np.repeat(np.arange(len(dataset.parts)), [len(part) for part in dataset.parts]),
+        body=body.fingerprint,
         augmented=tuple(_augmented_features(config, dataset, body, cache)),
     )
 
@@ -187,11 +194,10 @@ def load_held_out_rows(
             )
         parts.append(test.rows(rows))
     whole = ConcatDataset(" + ".join(config.domains), tuple(parts))
+    inputs: Inputs = whole.take(slice(None))
     if config.has_cached_body:
         body = get_architecture(config, group.kind).open_body()
         inputs = np.asarray(FeatureDataset(whole, body, FeatureCache.default()).take(slice(None)))
-    else:
-        inputs = whole.take(slice(None))
     if training_set.tokenizer is not None:
         inputs = training_set.tokenizer.encode(inputs)
     elif inputs.shape[1:] != training_set.inputs.shape[1:]:

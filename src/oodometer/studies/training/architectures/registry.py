@@ -25,7 +25,17 @@ from oodometer.studies.training.architectures.vgg import VGG
 
 MEMBERS: dict[str, type[Architecture]] = {
     member.name: member
-    for member in (MLP, TextCNN, NiN, VGG, ResNet, SmallCNN, DGCNN, HuggingFaceEncoder, PretrainedHead)
+    for member in (
+        MLP,
+        TextCNN,
+        NiN,
+        VGG,
+        ResNet,
+        SmallCNN,
+        DGCNN,
+        HuggingFaceEncoder,
+        PretrainedHead,
+    )
 }
 
 
