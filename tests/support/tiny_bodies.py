@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from oodometer.core.array_types import Array, Floats
-from oodometer.models.bodies import Body, Extractor
+from oodometer.models.bodies import Body, Extractor, open_body
 
 WIDTH = 16
 # Location of `projection`, for TOML files and workers.
@@ -55,3 +55,8 @@ def brightness() -> Body:
         return extract
 
     return Body(name="brightness", kinds=("images",), width=WIDTH, fingerprint="b1", load=load)
+
+
+def open_tiny_body() -> Body:
+    """Return `projection` with its location, so that it can be sent to workers."""
+    return open_body(PROJECTION)

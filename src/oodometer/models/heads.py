@@ -52,7 +52,7 @@ BLOCK_ROWS = 1024
 HASH_BATCH_ROWS = 512
 # Maximum number of datasets whose row keys a process keeps in memory.
 MAX_KNOWN_DATASETS = 64
-_KNOWN_ROW_KEYS: OrderedDict[str, RowHashes] = OrderedDict()
+_KNOWN_ROW_KEYS: OrderedDict[tuple[FeatureCache | None, str], RowHashes] = OrderedDict()
 DefaultCache = Literal["default"]
 
 
@@ -152,12 +152,13 @@ def content_keys(dataset: Dataset, cache: FeatureCache | None) -> RowHashes:
         return dataset.keys
     if isinstance(dataset, ConcatDataset):
         return np.concatenate([content_keys(part, cache) for part in dataset.parts])
-    fingerprint = dataset.fingerprint
-    if fingerprint not in _KNOWN_ROW_KEYS:
-        _KNOWN_ROW_KEYS[fingerprint] = _load_row_keys(dataset, cache)
+    place = (cache, dataset.fingerprint)
+    keys = _KNOWN_ROW_KEYS.get(place)
+    if keys is None:
+        keys = _KNOWN_ROW_KEYS[place] = _load_row_keys(dataset, cache)
     while len(_KNOWN_ROW_KEYS) > MAX_KNOWN_DATASETS:
         _KNOWN_ROW_KEYS.popitem(last=False)
-    return _KNOWN_ROW_KEYS[fingerprint]
+    return keys
 
 
 def _load_row_keys(dataset: Dataset, cache: FeatureCache | None) -> RowHashes:
