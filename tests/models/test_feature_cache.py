@@ -41,8 +41,12 @@ for start in range(first, last, 50):
 """
 
 
-def section(folder: Path, *, body: str = "key", transform: str = "", width: int = WIDTH) -> CacheSection:
-    return FeatureCache(folder).section("body", body, form="vectors", width=width, transform=transform)
+def section(
+    folder: Path, *, body: str = "key", transform: str = "", width: int = WIDTH
+) -> CacheSection:
+    return FeatureCache(folder).section(
+        "body", body, form="vectors", width=width, transform=transform
+    )
 
 
 def entries(*keys: int, draw: int = 0) -> tuple[RowHashes, Ints, Floats]:

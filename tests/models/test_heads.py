@@ -106,9 +106,7 @@ def test_many_rows_are_stored_in_several_blocks(
 ) -> None:
     monkeypatch.setattr("oodometer.models.heads.BLOCK_ROWS", 8)
     done: list[int] = []
-    found = features(
-        tiny_body(), vectors(), cache=cache, progress=lambda now, *_: done.append(now)
-    )
+    found = features(tiny_body(), vectors(), cache=cache, progress=lambda now, *_: done.append(now))
     assert done == [8, 16, 24, 30]
     assert np.array_equal(found, tiny_body().features(vectors()))
     assert len(list(cache.folder.rglob("*.block"))) == 4
@@ -250,7 +248,7 @@ def test_heads_on_one_body_read_the_features_of_a_dataset_once(
     for name, model in {**models, **others}.items():
         expected = predict_dataset(whole(model) if isinstance(model, HeadModel) else model, dataset)
         assert np.allclose(found[name].probs, expected.probs, atol=1e-6)
-        assert np.array_equal(found[name].labels, expected.labels)
+        assert np.array_equal(np.asarray(found[name].labels), np.asarray(expected.labels))
 
 
 def test_head_without_a_location_is_pickled_with_its_weights(cache: FeatureCache) -> None:

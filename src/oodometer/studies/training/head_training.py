@@ -21,7 +21,12 @@ from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.head import HeadType
 from oodometer.studies.training.build import build_network
 from oodometer.studies.training.config import CACHED_BODY_ARCHITECTURE, TrainingConfig
-from oodometer.studies.training.stacked import is_stackable, max_stack_models, stack_key, train_stack
+from oodometer.studies.training.stacked import (
+    is_stackable,
+    max_stack_models,
+    stack_key,
+    train_stack,
+)
 from oodometer.studies.training.training_data import TrainingSet
 
 
