@@ -139,7 +139,7 @@ class TrainingConfig:
 
     @property
     def has_cached_body(self) -> bool:
-        """Whether a head is trained on the cached features of a body."""
+        """Return whether a head is trained on the cached features of a body."""
         return self.architecture == CACHED_BODY_ARCHITECTURE
 
     def _check_cached_body(self) -> None:
