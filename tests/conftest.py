@@ -31,6 +31,12 @@ settings.register_profile("oodometer", deadline=None, derandomize="CI" in os.env
 settings.load_profile("oodometer")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep features that tests cache out of the user's cache folder."""
+    os.environ["OODOMETER_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[str]:
     """Yield the address of a scheduler with two worker processes that do not log their deaths."""

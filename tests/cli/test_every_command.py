@@ -69,6 +69,7 @@ ARGUMENTS = {
     "domains": "",
     "predict": "tests.support.wilds_folders:brightness_model hypersphere 0 --output out.parquet",
     "methods": "",
+    "cache": "",
     "demo": "",
     "pool list": "",
     "pool show": "toy-mlp",

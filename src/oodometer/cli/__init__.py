@@ -17,6 +17,7 @@ import typer
 import oodometer
 from oodometer.cli import (
     _runtime,
+    cache,
     demo,
     domains,
     estimate,
@@ -57,6 +58,7 @@ app.command()(evaluate.evaluate)
 app.command()(domains.domains)
 app.command()(predict.predict)
 app.command()(methods.methods)
+app.command()(cache.cache)
 app.command()(demo.demo)
 app.add_typer(pool.app, name="pool")
 app.add_typer(study.app, name="study")

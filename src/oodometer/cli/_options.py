@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from oodometer.cli._runtime import set_quiet
 from oodometer.core.errors import InputError, out_of_range
 from oodometer.core.protocols import Dataset, Model, Transform
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.parallel.pickling import CACHE_FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
@@ -37,6 +39,14 @@ SOURCE_DATA_HELP = (
     "Labelled source dataset; for measure, repeat the option for several source domains."
 )
 HTML_HELP = "Path of the HTML report to write."
+
+
+def _set_cache_folder(folder: Path | None) -> Path | None:
+    """Set the environment variable of the cache, which worker processes read as well."""
+    if folder is not None:
+        os.environ[CACHE_FOLDER_VARIABLE] = str(folder.absolute())
+    return folder
+
 
 # Output.
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -135,6 +145,15 @@ DataFolder = Annotated[
 StoreFolder = Annotated[
     Path | None,
     typer.Option("--store-dir", help="Folder of the study's store. [default: studies/NAME]"),
+]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        callback=_set_cache_folder,
+        help="Folder of the cached features of pretrained bodies. [default: $OODOMETER_CACHE, or "
+        "the user's cache folder]",
+    ),
 ]
 TrustPickle = Annotated[
     bool, typer.Option("--trust-pickle", help="Load pickle files, which can run arbitrary code.")
@@ -309,6 +328,7 @@ class ModelOptions:
             "NAME.safetensors, download (weights that timm downloads) or none (random weights)."
         ),
     ] = None
+    cache_dir: CacheFolder = None
     trust_pickle: TrustPickle = False
 
     def open(self, location: str) -> Model:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from oodometer.cli._options import (
     AsJson,
+    CacheFolder,
     DataFolder,
     Limit,
     OutputPath,
@@ -159,6 +160,7 @@ def run(
     worker_options: WorkerOptions,
     limit: Limit = None,
     data_dir: DataFolder = None,
+    cache_dir: CacheFolder = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

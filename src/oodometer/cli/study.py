@@ -14,6 +14,7 @@ from rich.text import Text
 from oodometer.cli._html_report import check_report_path, render_study_page, write_report_page
 from oodometer.cli._options import (
     AsJson,
+    CacheFolder,
     DataFolder,
     HtmlPath,
     Limit,
@@ -139,6 +140,7 @@ def run(
     worker_options: WorkerOptions,
     limit: Limit = None,
     data_dir: DataFolder = None,
+    cache_dir: CacheFolder = None,
     trust_pickle: TrustPickle = False,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -9,7 +9,10 @@ from oodometer.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from oodometer.models._open import as_model
     from oodometer.models.base import ModelAdapter, RawOutputs
+    from oodometer.models.bodies import Body, open_body
+    from oodometer.models.feature_cache import FeatureCache
     from oodometer.models.function import FunctionModel
+    from oodometer.models.heads import HeadModel, features
     from oodometer.models.http_endpoint import HttpModel
     from oodometer.models.huggingface import HuggingFaceModel
     from oodometer.models.onnx import OnnxModel
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
     from oodometer.models.torch import TorchModel
 
 __all__ = [
+    "Body",
+    "FeatureCache",
     "FunctionModel",
+    "HeadModel",
     "HttpModel",
     "HuggingFaceModel",
     "ModelAdapter",
@@ -26,13 +32,18 @@ __all__ = [
     "SklearnModel",
     "TorchModel",
     "as_model",
+    "features",
+    "open_body",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "Body": "bodies",
+            "FeatureCache": "feature_cache",
             "FunctionModel": "function",
+            "HeadModel": "heads",
             "HttpModel": "http_endpoint",
             "HuggingFaceModel": "huggingface",
             "ModelAdapter": "base",
@@ -41,5 +52,7 @@ if not TYPE_CHECKING:
             "SklearnModel": "sklearn",
             "TorchModel": "torch",
             "as_model": "_open",
+            "features": "heads",
+            "open_body": "bodies",
         },
     )

@@ -15,6 +15,7 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model, ProgressCallback
+from oodometer.models.heads import HeadModel
 from oodometer.models.introspection.network import HasNetwork, Network, check_feature_widths
 
 if TYPE_CHECKING:
@@ -87,21 +88,44 @@ def predict_models(
         Progress message. Default: "classifying" followed by the name of the dataset.
     """
     parts: dict[str, list[Predictions]] = {name: [] for name in models}
-    batches = map_batches(
-        _ClassifyBatch(models),
-        dataset,
-        batch_size=batch_size,
-        runner=runner,
-        progress=progress,
-        message=message,
-    )
-    with closing(batches):
-        for batch in batches:
-            for name, predictions in batch.items():
-                parts[name].append(predictions)
-                check_consistent_outputs(parts[name][0], predictions, models[name].name)
+    # Workers look up the features of heads themselves.
+    groups = [(dataset, models)] if runner is not None else group_by_rows(models, dataset)
+    for rows, group in groups:
+        batches = map_batches(
+            _ClassifyBatch(group),
+            rows,
+            batch_size=batch_size,
+            runner=runner,
+            progress=progress,
+            message=message,
+        )
+        with closing(batches):
+            for batch in batches:
+                for name, predictions in batch.items():
+                    parts[name].append(predictions)
+                    check_consistent_outputs(parts[name][0], predictions, models[name].name)
     labels = dataset.labels if labelled else None
     return {name: concat_predictions(batches, labels) for name, batches in parts.items()}
+
+
+def group_by_rows(
+    models: Mapping[str, Model], dataset: Dataset
+) -> list[tuple[Dataset, dict[str, Model]]]:
+    """Return groups of models with the rows that they classify.
+
+    Heads on the same body classify the features of the rows, which are read from the cache once for
+    all of them. Other models classify the rows themselves.
+    """
+    groups: dict[Any, tuple[Dataset, dict[str, Model]]] = {}
+    for name, model in models.items():
+        key = (model.body.key, model.cache) if isinstance(model, HeadModel) else None
+        groups.setdefault(key, (rows_for(model, dataset), {}))[1][name] = model
+    return list(groups.values())
+
+
+def rows_for(model: Any, dataset: Dataset) -> Dataset:
+    """Return the rows that a model classifies: the features of the rows if it is a head."""
+    return model.feature_rows(dataset) if isinstance(model, HeadModel) else dataset
 
 
 def predict_batch(model: Model, inputs: Inputs, name: str) -> Predictions:
@@ -173,8 +197,9 @@ def forward_dataset(
     """Return predictions on every row and the features at `layer`, computed in one pass."""
     outputs: list[Predictions] = []
     features: list[Floats] = []
+    rows = dataset if runner is not None else rows_for(model, dataset)
     batches = map_batches(
-        _ForwardBatch(model, layer), dataset, runner=runner, progress=progress, message=message
+        _ForwardBatch(model, layer), rows, runner=runner, progress=progress, message=message
     )
     with closing(batches):
         for batch_outputs, batch_features in batches:

@@ -20,6 +20,7 @@ from oodometer.core.errors import InputError
 from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.data import as_dataset
 from oodometer.models import as_model
+from oodometer.models.heads import transform_key
 from oodometer.models.inference import check_consistent_outputs
 from oodometer.neighborhood import sampling
 from oodometer.neighborhood._decisions import (
@@ -134,9 +135,9 @@ def invariance(
     named_models = as_models(models)
     dataset = as_dataset(data)
     reference = dataset if transform_data is None else as_dataset(transform_data)
-    sampler = NeighborhoodSampler(
-        dataset, prepare_transform(transform, dataset, reference, seed), seed
-    )
+    prepared = prepare_transform(transform, dataset, reference, seed)
+    learned_from = reference.fingerprint if _learns_from_data(prepared) else ""
+    sampler = NeighborhoodSampler(dataset, prepared, seed, transform_key(prepared, learned_from))
     run = _InvarianceRun(
         models=named_models,
         sampler=sampler,

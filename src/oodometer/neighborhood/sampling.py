@@ -161,11 +161,16 @@ def plan_steps(
 
 @dataclass(frozen=True)
 class NeighborhoodSampler:
-    """Sampler that creates neighborhood members from a dataset, a transform and a seed."""
+    """Sampler that creates neighborhood members from a dataset, a transform and a seed.
+
+    `cache_key` describes everything except seed and example that determines a draw. Features of
+    draws are cached under this text; if it is empty, they are not cached.
+    """
 
     dataset: Dataset
     transform: Transform
     seed: int
+    cache_key: str = ""
 
     def sample(self, batch: SamplingRound) -> tuple[Inputs, Ints]:
         """Return the distinct inputs of a batch, and the index of every member among them.

@@ -20,6 +20,8 @@ from oodometer.core.errors import InputError
 Instance = TypeVar("Instance")
 # Environment variable with the folder of research data.
 DATA_FOLDER_VARIABLE = "OODOMETER_DATA"
+# Environment variable with the folder of cached features.
+CACHE_FOLDER_VARIABLE = "OODOMETER_CACHE"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from oodometer.models.inference import (
     DEFAULT_BATCH_ROWS,
     check_consistent_outputs,
     concat_predictions,
+    group_by_rows,
     predict_batch,
 )
 from oodometer.neighborhood import invariance
@@ -102,10 +103,13 @@ def _classify_rows(task: StudyTask, dataset: Dataset) -> list[EvaluationOutcome]
     workers = [_PredictionWorker(job, dataset) for job in task.jobs]
     for worker in workers:
         worker.open_model()
+    by_model = {str(at): worker for at, worker in enumerate(workers)}
+    models = {at: worker.model for at, worker in by_model.items() if worker.model is not None}
     with limit_to_one_thread():
-        for inputs in dataset.batches(DEFAULT_BATCH_ROWS):
-            for worker in workers:
-                worker.predict(inputs)
+        for rows, group in group_by_rows(models, dataset):
+            for inputs in rows.batches(DEFAULT_BATCH_ROWS):
+                for at in group:
+                    by_model[at].predict(inputs)
     return [worker.finish() for worker in workers]
 
 

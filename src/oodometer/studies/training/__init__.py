@@ -9,6 +9,7 @@ from oodometer.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from oodometer.studies.training._run import PoolRunResult, run
     from oodometer.studies.training._status import PoolStatus, status
+    from oodometer.studies.training.head_training import train_heads
     from oodometer.studies.training.spec import PoolSpec
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "PoolStatus",
     "run",
     "status",
+    "train_heads",
 ]
 
 if not TYPE_CHECKING:
@@ -28,5 +30,6 @@ if not TYPE_CHECKING:
             "PoolStatus": "_status",
             "run": "_run",
             "status": "_status",
+            "train_heads": "head_training",
         },
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from oodometer.core.format import format_duration
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.protocols import ProgressCallback
 from oodometer.data.atomic import lock_folder
+from oodometer.models.feature_cache import FeatureCache
 from oodometer.parallel.runners import Runner, serial
 from oodometer.studies._toml import prefix_errors
 from oodometer.studies.domains.group import DomainGroup
@@ -24,15 +26,20 @@ from oodometer.studies.resumable_run import (
 )
 from oodometer.studies.training import architectures, checkpoint
 from oodometer.studies.training._train import TrainedModel, train
+from oodometer.studies.training.architectures.head import PretrainedHead
 from oodometer.studies.training.architectures.timm import TimmNetwork
-from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.config import CACHED_BODY_ARCHITECTURE, TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
-from oodometer.studies.training.stacked import is_stackable, stack_key, train_stacked
+from oodometer.studies.training.stacked import (
+    is_stackable,
+    max_stack_models,
+    stack_key,
+    train_stacked,
+)
+from oodometer.studies.training.training_data import cache_features
 
 # Architectures whose models train faster in a stack, that is, many models at once.
-STACKED_ARCHITECTURES = ("mlp",)
-# Maximum number of models per stack. An interrupted run loses the models of an unfinished stack.
-MAX_STACK_MODELS = 50
+STACKED_ARCHITECTURES = ("mlp", CACHED_BODY_ARCHITECTURE)
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,15 @@ class TrainingTask:
 
     recipes: tuple[TrainingConfig, ...]
     group: DomainGroup
+
+
+@dataclass(frozen=True)
+class FeatureTask:
+    """Task for one worker: compute the features of a training domain for a body."""
+
+    recipe: TrainingConfig
+    group: DomainGroup
+    domain: str
 
 
 @dataclass(frozen=True)
@@ -144,6 +160,8 @@ def missing_weights(configs: Sequence[TrainingConfig]) -> dict[str, str]:
     missing = {}
     for config in configs:
         architecture = architectures.get(config.architecture, config.settings)
+        if isinstance(architecture, PretrainedHead):
+            architecture.open_body()
         if not isinstance(architecture, TimmNetwork):
             continue
         architecture.check_name()
@@ -243,6 +261,7 @@ def run(
         pending = [config for config in pending if config.id not in missing]
         state = _PoolRun(pool, log, missing=tuple(dict.fromkeys(missing.values())))
         log.start_stage(len(pending[:limit]))
+        _cache_features(pending[:limit], spec.group, runner, progress)
         tasks = make_tasks(pending[:limit], spec.group)
         run_tasks(runner, work, tasks, failed=_failed_outcomes, record=state.record)
         return state.result()
@@ -267,10 +286,46 @@ def make_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[Tr
         stackable = config.architecture in STACKED_ARCHITECTURES and is_stackable(config)
         stacks.setdefault(stack_key(config) if stackable else config.id, []).append(config)
     return [
-        TrainingTask(tuple(stack[start : start + MAX_STACK_MODELS]), group)
+        TrainingTask(tuple(stack[start : start + max_stack_models(stack[0])]), group)
         for stack in stacks.values()
-        for start in range(0, len(stack), MAX_STACK_MODELS)
+        for start in range(0, len(stack), max_stack_models(stack[0]))
     ]
+
+
+def make_feature_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[FeatureTask]:
+    """Return one task for each training domain, body and augmentation of the configurations."""
+    tasks: dict[tuple[str, str, str], FeatureTask] = {}
+    for config in configs:
+        settings = {key: value for key, value in config.settings.items() if key != "head"}
+        for domain in config.domains if config.has_cached_body else ():
+            key = (repr(settings), config.augment, domain)
+            tasks.setdefault(key, FeatureTask(config, group, domain))
+    return list(tasks.values())
+
+
+def cache_task_features(task: FeatureTask) -> None:
+    """Compute the features of a task and store them in the cache."""
+    cache_features(task.recipe, task.group, task.domain)
+
+
+def _cache_features(
+    configs: Sequence[TrainingConfig],
+    group: DomainGroup,
+    runner: Runner,
+    progress: ProgressCallback | None,
+) -> None:
+    """Compute the features of all training domains before heads are trained on them.
+
+    Otherwise several workers would compute the same features. Errors are not reported here, because
+    the training of the heads meets the same errors.
+    """
+    tasks = make_feature_tasks(configs, group)
+    if not tasks or FeatureCache.default() is None:
+        return
+    with closing(runner(cache_task_features, tasks)) as outcomes:
+        for done, (task, _) in enumerate(outcomes, start=1):
+            if progress is not None:
+                progress(done, len(tasks), f"features of {task.domain}")
 
 
 def _failed_outcomes(task: TrainingTask, reason: str) -> list[TrainedModel | FailedTraining]:

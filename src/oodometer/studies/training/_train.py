@@ -49,6 +49,7 @@ from oodometer.studies.training.linear_probe import (
     feature_extractor,
 )
 from oodometer.studies.training.training_data import (
+    BODY_FILE,
     TEXT_KINDS,
     TrainingSample,
     TrainingSet,
@@ -58,8 +59,6 @@ from oodometer.studies.training.training_data import (
     load_training_set,
 )
 
-# Name of the file with the fingerprint of the frozen body, if only a head was trained and saved.
-BODY_FILE = "body.txt"
 # Number of rows per batch when the training loss is evaluated, keyed by the kind of inputs.
 EVALUATION_BATCH_ROWS: dict[InputKind, int] = {
     "images": 64,
@@ -227,7 +226,7 @@ def _head_fact(module: Any) -> dict[str, float]:
 def _weights_to_save(config: TrainingConfig, module: Any, kind: InputKind) -> dict[str, Array]:
     """Return the weights to save: only those of the head if the body is pretrained and frozen."""
     weights = {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
-    if frozen_body_fingerprint(config, kind) is None:
+    if config.has_cached_body or frozen_body_fingerprint(config, kind) is None:
         return weights
     return {name: weights[name] for name in sorted(head_parameters(module))}
 
@@ -244,7 +243,9 @@ def build_trained_model(
     """Collect the results of a training; `fit` is None if the training diverged."""
     if fit is not None and not math.isfinite(fit.loss):
         fit = None
-    body = frozen_body_fingerprint(config, training_set.shape.kind)
+    body = None
+    if not config.has_cached_body:
+        body = frozen_body_fingerprint(config, training_set.shape.kind)
     return TrainedModel(
         recipe=config,
         shape=training_set.shape,

@@ -29,9 +29,10 @@ from oodometer.core.inputs import Inputs
 from oodometer.core.optional_imports import require, torch_package
 from oodometer.core.protocols import Model
 from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
+from oodometer.models.heads import HeadModel
 from oodometer.models.torch import TorchModel
 from oodometer.studies._toml import build
-from oodometer.studies.training._train import BODY_FILE, TrainedModel
+from oodometer.studies.training._train import TrainedModel
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.build import (
@@ -42,7 +43,7 @@ from oodometer.studies.training.build import (
 )
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.tokenizer import Tokenizer
-from oodometer.studies.training.training_data import TOKENS_FILE
+from oodometer.studies.training.training_data import BODY_FILE, TOKENS_FILE
 
 WEIGHTS_FILE = "weights.safetensors"
 RECIPE_FILE = "recipe.json"
@@ -203,6 +204,9 @@ def load_model(folder: str | Path) -> Model:
     if has_frozen_body:
         weights = {**_load_body_weights(module, config, shape, folder), **weights}
     _set_weights(module, weights, folder)
+    if config.has_cached_body:
+        body = get_architecture(config, shape.kind).open_body()
+        return HeadModel(body, module, name=config.id, class_names=list(result.classes))
     model = TorchModel(
         module,
         name=config.id,

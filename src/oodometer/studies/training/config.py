@@ -55,6 +55,8 @@ KEYS: dict[str, str] = {
 # Keys that are left out of stored files and of the hash if they have their default values, because
 # they were added when models already existed.
 OPTIONAL_KEYS = ("coral", "jsd", "lr_decay", "lr_decay_epochs", "warmup_epochs", "keep")
+# Architecture whose body is frozen and whose features are cached, so that only a head is trained.
+CACHED_BODY_ARCHITECTURE = "head"
 # Schedules that need a key of the learning rate; with other schedules, the key is not allowed.
 SCHEDULES_WITH_KEY: dict[str, tuple[Schedule, ...]] = {
     "lr_decay": ("step", "exponential"),
@@ -82,7 +84,8 @@ class TrainingConfig:
     part              "whole" trains all weights, "head" only the head, which is the last linear
                       layer or the MLP of an encoder; the rest of the network is then in evaluation
                       mode, so dropout applies only before and inside the head. "none" trains
-                      nothing: a pretrained network is only evaluated
+                      nothing: a pretrained network is only evaluated. The architecture "head" always
+                      has "head"
     coral             weight of the Deep CORAL loss over the training domains
     jsd               weight of the Jensen–Shannon loss if `augment` is "augmix-jsd"
     lr_decay          factor of the learning rate at each drop of the schedules "step" and
@@ -127,9 +130,30 @@ class TrainingConfig:
         object.__setattr__(self, "settings", settings)
         # This also converts 1 to 1.0 in float fields, so that both give the same hash.
         validate_fields(self, "the training configuration")
+        if self.has_cached_body:
+            self._check_cached_body()
+            object.__setattr__(self, "part", "head")
         self._check_losses()
         self._check_schedule()
         self._check_keep()
+
+    @property
+    def has_cached_body(self) -> bool:
+        """Return whether a head is trained on the cached features of a body."""
+        return self.architecture == CACHED_BODY_ARCHITECTURE
+
+    def _check_cached_body(self) -> None:
+        """Raise if a value needs the body, or nothing to be trained."""
+        if self.part == "none":
+            raise InputError(
+                f"part = 'none' trains nothing, and the architecture {self.architecture!r} has no "
+                "pretrained head. Remove part."
+            )
+        if self.augment == "augmix-jsd":
+            raise InputError(
+                f"augment = 'augmix-jsd' is not available for the architecture "
+                f"{self.architecture!r}, whose loss is the cross-entropy. Use augmix."
+            )
 
     def _check_keep(self) -> None:
         """Raise if the best epoch is to be kept, and other values contradict this."""

@@ -52,7 +52,7 @@ def training_batches(
         for index in epoch_batches(sample, config, epoch)
     )
     # Without augmentation, loading only selects rows, and a thread would cost more time than that.
-    workers = 0 if config.augment == "none" else 1
+    workers = 0 if config.augment == "none" or config.has_cached_body else 1
     return prefetch(load_batch, order, workers, depth=PREFETCH_BATCHES)
 
 
@@ -79,8 +79,11 @@ def steps_per_epoch(sample: TrainingSample, config: TrainingConfig) -> int:
 def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[Ints, int], Array]:
     """Return a function from (row numbers, epoch) to inputs; it applies the augmentation.
 
-    With "augmix-jsd", the function returns the rows and two augmented copies of them.
+    With "augmix-jsd", the function returns the rows and two augmented copies of them. If the rows
+    are cached features, those of the augmented copies are in the training set.
     """
+    if config.has_cached_body:
+        return lambda rows, epoch: training_data.at_epoch(epoch).take(rows)
     change = augmentation(config.augment)
     if change is None:
         return lambda rows, _: training_data.take(rows)

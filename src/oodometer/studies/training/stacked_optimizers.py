@@ -84,7 +84,8 @@ class StackedAdam:
             square = self.squares[name].mul_(self.betas[1])
             square.addcmul_(gradient, gradient, value=1 - self.betas[1])
             denominator = square.sqrt().div_(second**0.5).add_(self.eps)
-            weight.sub_(_per_model(rates, weight) * mean / denominator)
+            # In place, because the allocation of large temporary arrays takes longer than the sums.
+            weight.sub_((_per_model(rates, weight) * mean).div_(denominator))
 
     def subset(self, index: Any) -> StackedAdam:
         return replace(

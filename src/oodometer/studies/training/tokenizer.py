@@ -17,7 +17,7 @@ import numpy as np
 from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError, format_error
 from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, require
-from oodometer.studies.training.file_hash import hash_files
+from oodometer.data.file_hash import hash_files
 
 TextPair = tuple[str, str]
 TextRow = str | TextPair

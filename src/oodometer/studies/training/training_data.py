@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import InputKind, RowHashes, hash_rows
+from oodometer.core.inputs import InputKind, Inputs, RowHashes, hash_rows
 from oodometer.core.protocols import Dataset
 from oodometer.data.dataset import ConcatDataset
+from oodometer.models.bodies import Body
+from oodometer.models.feature_cache import FeatureCache
+from oodometer.models.heads import DrawnFeatures, FeatureDataset, content_keys, transform_key
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.row_sources import first_half
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.augment import augmentation
 from oodometer.studies.training.build import get_architecture
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.sampling import add_label_noise, sample_per_class
@@ -22,6 +26,10 @@ from oodometer.studies.training.tokenizer import Tokenizer
 
 TEXT_KINDS: tuple[InputKind, ...] = ("text", "pairs")
 TOKENS_FILE = "tokens.json"
+# Name of the file with the fingerprint of the frozen body, if only a head was trained and saved.
+BODY_FILE = "body.txt"
+# Namespace of the random streams of augmented rows.
+AUGMENTATION_STREAM = "augment"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +41,9 @@ class TrainingSet:
     shape       shape of the inputs, and the number of classes
     domains     index of each row's domain in the list of training domains
     tokenizer   tokenizer of the texts; None for other inputs
+    body        fingerprint of the body if the inputs are features, else None
+    augmented   features of augmented copies of all rows, which the epochs use in turn; empty if the
+                rows are not features or are not augmented
     """
 
     inputs: Array
@@ -41,6 +52,14 @@ class TrainingSet:
     shape: InputShape
     domains: Ints
     tokenizer: Tokenizer | None = None
+    body: str | None = None
+    augmented: tuple[Array, ...] = ()
+
+    def at_epoch(self, epoch: int) -> TrainingSet:
+        """Return the training set with the inputs of an epoch; epochs are counted from 1."""
+        if not self.augmented:
+            return self
+        return replace(self, inputs=self.augmented[(epoch - 1) % len(self.augmented)])
 
     def take(self, rows: Ints) -> Array:
         """Return the selected rows; texts are shortened to the longest selected text."""
@@ -50,6 +69,8 @@ class TrainingSet:
     @property
     def files(self) -> dict[str, bytes]:
         """Files to save with the weights, as bytes keyed by file name."""
+        if self.body is not None:
+            return {BODY_FILE: self.body.encode()}
         return {} if self.tokenizer is None else {TOKENS_FILE: self.tokenizer.to_bytes()}
 
 
@@ -64,10 +85,16 @@ class TrainingSample:
 
 
 def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet:
-    """Load all rows of the training domains of a configuration, before rows are sampled."""
+    """Load all rows of the training domains of a configuration, before rows are sampled.
+
+    If the body of the network is cached, the inputs are features.
+    """
     parts = [load_training_domain(group, name) for name in config.domains]
     whole = ConcatDataset(" + ".join(config.domains), tuple(parts))
     _check_same_shape(config.domains, parts)
+    if config.has_cached_body:
+        _check_class_count(config, group, np.asarray(whole.labels))
+        return _load_features(config, group, whole)
     inputs = whole.take(slice(None))
     # Hash the loaded rows, because whole.keys would read the files a second time.
     keys = hash_rows(inputs)
@@ -91,6 +118,52 @@ def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet
         domains=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
         tokenizer=tokenizer,
     )
+
+
+def cache_features(config: TrainingConfig, group: DomainGroup, domain: str) -> None:
+    """Compute the features of a training domain that are not in the cache yet."""
+    dataset = ConcatDataset(domain, (load_training_domain(group, domain),))
+    _load_features(config, group, dataset)
+
+
+def _load_features(
+    config: TrainingConfig, group: DomainGroup, dataset: ConcatDataset
+) -> TrainingSet:
+    """Return the features of the training rows and of their augmented copies."""
+    body = get_architecture(config, group.kind).open_body()
+    cache = FeatureCache.default()
+    inputs = np.asarray(FeatureDataset(dataset, body, cache).take(slice(None)))
+    return TrainingSet(
+        inputs=inputs,
+        labels=np.asarray(dataset.labels, dtype=np.int64),
+        keys=content_keys(dataset, cache),
+        shape=InputShape("vectors", len(group.classes), inputs.shape[1:]),
+        domains=np.repeat(np.arange(len(dataset.parts)), [len(part) for part in dataset.parts]),
+        body=body.fingerprint,
+        augmented=tuple(_augmented_features(config, dataset, body, cache)),
+    )
+
+
+def _augmented_features(
+    config: TrainingConfig, dataset: Dataset, body: Body, cache: FeatureCache | None
+) -> Iterator[Array]:
+    """Yield the features of each augmented copy of all rows.
+
+    The copies do not depend on the seed of the configuration, so that all heads share them.
+    """
+    change = augmentation(config.augment)
+    if change is None:
+        return
+    if dataset.kind not in change.kinds:
+        raise InputError(
+            f"{config.augment} applies to images, and {config.group!r} holds {dataset.kind}. Set "
+            'augment = "none".'
+        )
+    drawn = DrawnFeatures(
+        dataset, body, cache, change, transform_key(change), namespace=AUGMENTATION_STREAM
+    )
+    for draw in range(1, get_architecture(config, dataset.kind).draws + 1):
+        yield drawn.read(np.arange(len(dataset)), draw)
 
 
 def load_input_shape(config: TrainingConfig, group: DomainGroup) -> InputShape:
@@ -121,7 +194,10 @@ def load_held_out_rows(
             )
         parts.append(test.rows(rows))
     whole = ConcatDataset(" + ".join(config.domains), tuple(parts))
-    inputs = whole.take(slice(None))
+    inputs: Inputs = whole.take(slice(None))
+    if config.has_cached_body:
+        body = get_architecture(config, group.kind).open_body()
+        inputs = np.asarray(FeatureDataset(whole, body, FeatureCache.default()).take(slice(None)))
     if training_set.tokenizer is not None:
         inputs = training_set.tokenizer.encode(inputs)
     elif inputs.shape[1:] != training_set.inputs.shape[1:]:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from oodometer.core.errors import InputError, format_error
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import quiet_transformers, require, torch_package
+from oodometer.data.file_hash import hash_files
 from oodometer.models.huggingface import invalid_folder_error
 from oodometer.studies._toml import Field, PositiveInt
 from oodometer.studies.training.architectures._settings import (
@@ -25,7 +26,6 @@ from oodometer.studies.training.architectures._settings import (
 )
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import make_module
-from oodometer.studies.training.file_hash import hash_files
 from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
 MODEL_DESCRIPTION = "an encoder"

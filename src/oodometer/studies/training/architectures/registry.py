@@ -13,6 +13,7 @@ from oodometer.models.timm import TIMM_PREFIX
 from oodometer.studies._toml import build
 from oodometer.studies.training.architectures.base import Architecture
 from oodometer.studies.training.architectures.dg_cnn import DGCNN
+from oodometer.studies.training.architectures.head import PretrainedHead
 from oodometer.studies.training.architectures.hf_encoder import HuggingFaceEncoder
 from oodometer.studies.training.architectures.mlp import MLP
 from oodometer.studies.training.architectures.nin import NiN
@@ -24,7 +25,17 @@ from oodometer.studies.training.architectures.vgg import VGG
 
 MEMBERS: dict[str, type[Architecture]] = {
     member.name: member
-    for member in (MLP, TextCNN, NiN, VGG, ResNet, SmallCNN, DGCNN, HuggingFaceEncoder)
+    for member in (
+        MLP,
+        TextCNN,
+        NiN,
+        VGG,
+        ResNet,
+        SmallCNN,
+        DGCNN,
+        HuggingFaceEncoder,
+        PretrainedHead,
+    )
 }
 
 

@@ -13,7 +13,7 @@ def hash_files(files: Iterable[Path]) -> str:
     return _hash_contents(tuple((str(file), file.stat().st_mtime_ns) for file in files))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _hash_contents(files: tuple[tuple[str, int], ...]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, _ in files:
