@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from benchmarks._results import RESULTS, data_folder, machine_facts, markdown_table, write_results
-from benchmarks._suites import Case, all_cases
+from benchmarks.suites.reference_halves import Case, all_cases
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import COMPARED_METHODS, STATUSES_WORST_FIRST
 from oodometer.assessment.headline import SIMILARITY_DIAGNOSTICS

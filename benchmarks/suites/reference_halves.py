@@ -26,7 +26,7 @@ from oodometer.studies.store import Store
 
 Sides = tuple[Predictions, Predictions]
 Half = Literal["choose", "judge", "home, choose", "home, judge"]
-POOLS = Path(__file__).parent / "pools"
+POOLS = Path(__file__).parent.parent / "pools"
 # Rows per target; the true accuracy then has a standard error of about two points.
 ROWS = 600
 OTHER_MODELS = 4

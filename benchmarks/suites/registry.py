@@ -1,0 +1,33 @@
+"""All suites, in the order in which they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.suites import (
+    acs,
+    adult,
+    cifar,
+    demo,
+    digits,
+    fmow,
+    inference,
+    pacs,
+    reviews,
+    tiny_imagenet,
+)
+from benchmarks.suites.suite import Suite
+
+SUITES: tuple[Suite, ...] = (
+    *demo.SUITES, *adult.SUITES, *acs.SUITES, *digits.SUITES, *reviews.SUITES, *pacs.SUITES,
+    *cifar.SUITES, *inference.SUITES, *tiny_imagenet.SUITES, *fmow.SUITES,
+)  # fmt: skip
+
+
+def select(names: Sequence[str]) -> list[Suite]:
+    """Return the suites with given names or families; all suites if no name is given."""
+    known = {name for suite in SUITES for name in (suite.name, suite.family)}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SystemExit(f"There is no suite or family {unknown[0]!r}; known: {sorted(known)}.")
+    return [suite for suite in SUITES if not names or suite.name in names or suite.family in names]
