@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -120,7 +121,7 @@ class Network:
     def _network(self) -> nn.Module:
         layers: list[nn.Module] = []
         widths = (3, self.width, 2 * self.width, 4 * self.width)
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in pairwise(widths):
             convolution = nn.Conv2d(before, after, 3, padding=1)
             layers += [convolution, nn.BatchNorm2d(after), nn.ReLU(), nn.MaxPool2d(2)]
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(widths[-1] * 16, 10))

@@ -12,6 +12,7 @@ from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
 from oodometer.core.stats import effective_sample_fraction, ks_distance
 from oodometer.estimators._label_shift_em import fit_class_shares
+from oodometer.estimators.cot import COT, label_counts, transport_bias
 from oodometer.estimators.label_shift import (
     condition_number,
     confusion_counts,
@@ -96,6 +97,9 @@ def label_shift_statistics(learned: LearnedSource, target: Predictions) -> dict[
         "mlls_gain": float(np.log(densities).mean()),
         "mlls_effective_share": float(effective_sample_fraction(weights)),
         "mlls_confidence_source": float(weights @ source.confidence / weights.sum()),
+        "mlls_adjusted_confidence_target": _adjusted_confidence(calibrated, ratio),
+        **transport_statistics(source, calibrated),
+        **reweighted_atc(learned.predictions, target, weights),
         "auc": weighted_domain_auc(learned.predictions, target, unweighted),
         "auc_reweighted": weighted_domain_auc(learned.predictions, target, weights),
         "ks_reweighted": weighted_ks(learned.predictions.confidence, target.confidence, weights),
@@ -104,6 +108,38 @@ def label_shift_statistics(learned: LearnedSource, target: Predictions) -> dict[
             target.class_counts / target.n,
         ),
     }
+
+
+def _adjusted_confidence(target: Predictions, ratio: Floats) -> float:
+    """Return the mean probability of the predicted class after the adjustment of class frequencies."""
+    adjusted = target.probs.astype(float) * ratio
+    top = adjusted[np.arange(target.n), target.classes]
+    return float((top / np.maximum(adjusted.sum(axis=1), EPSILON)).mean())
+
+
+def transport_statistics(source: Predictions, target: Predictions) -> dict[str, float]:
+    """Return COT with the class frequencies of MLLS, and the bias of COT without shift."""
+    if source.has_decisions:
+        return {}
+    return {
+        "cot_mlls": COT(prior="mlls").estimate(source, target).value,
+        "cot_bias": transport_bias(target.probs, label_counts(source)),
+    }
+
+
+def reweighted_atc(source: Predictions, target: Predictions, weights: Floats) -> dict[str, float]:
+    """Return ATC with the threshold of a source that is reweighted to the class frequencies of MLLS."""
+    if source.has_decisions:
+        return {}
+    shares, values = weights / weights.sum(), {}
+    for name in ("confidence", "negative_entropy"):
+        scores, target_scores = getattr(source, name), getattr(target, name)
+        order = np.argsort(scores, kind="stable")
+        below = np.cumsum(shares[order])
+        place = np.searchsorted(below, shares @ ~source.correct, side="right")
+        threshold = scores[order][min(place, source.n - 1)]
+        values[f"atc_reweighted_{name}"] = float((target_scores >= threshold).mean())
+    return values
 
 
 def other_model_statistics(source: Predictions, target: Predictions) -> dict[str, float]:
