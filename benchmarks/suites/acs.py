@@ -68,7 +68,8 @@ def split(space: Workspace, group: str) -> tuple[Ints, Ints, dict[str, Ints]]:
     if value:
         is_inside &= columns[column] == value
     inside = rows[is_inside]
-    training, home, _ = np.split(inside, [TRAINING_ROWS, TRAINING_ROWS + HOME_ROWS])
+    n_training = min(TRAINING_ROWS, len(inside) // 2)
+    training, home, _ = np.split(inside, [n_training, n_training + HOME_ROWS])
     targets: dict[str, Ints] = {}
     for year in np.unique(columns["year"]):
         is_year = columns["year"] == year

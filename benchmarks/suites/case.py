@@ -119,13 +119,13 @@ def rows_with_frequencies(
             break
     sizes = np.minimum(_rounded(mixed * possible), counts)
     chosen = [rng.permutation(np.flatnonzero(labels == j))[:size] for j, size in enumerate(sizes)]
-    return rng.permutation(np.concatenate(chosen))
+    return np.asarray(rng.permutation(np.concatenate(chosen)))
 
 
 def _rounded(sizes: Floats) -> Ints:
     """Round numbers of rows so that their sum is kept (largest remainders)."""
     floors = np.floor(sizes + 1e-9).astype(np.int64)
-    missing = round(float(sizes.sum())) - floors.sum()
+    missing = round(float(sizes.sum())) - int(floors.sum())
     floors[np.argsort(floors - sizes, kind="stable")[:missing]] += 1
     return floors
 

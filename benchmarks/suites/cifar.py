@@ -109,7 +109,7 @@ class Network:
             self.network = self._network()
             adam = torch.optim.Adam(self.network.parameters(), 2e-3)
             for _ in range(self.epochs):
-                for rows in torch.randperm(len(inputs)).split(64):
+                for rows in torch.split(torch.randperm(len(inputs)), 64):
                     batch = inputs[rows]
                     batch = batch.flip(3) if torch.rand(()) < 0.5 else batch
                     loss = nn.functional.cross_entropy(self.network(batch), targets[rows])
@@ -133,7 +133,7 @@ class Network:
     def predict_proba(self, images: Images) -> Floats:
         self.network.eval()
         with one_thread(), torch.inference_mode():
-            blocks = [self.network(block) for block in self._scale(images).split(256)]
+            blocks = [self.network(block) for block in torch.split(self._scale(images), 256)]
             return np.asarray(torch.cat(blocks).double().softmax(dim=1).numpy())
 
 

@@ -46,7 +46,8 @@ class TorchHead:
                 self.network.parameters(), 1e-3, weight_decay=self.weight_decay
             )
             for _ in range(self.epochs):
-                for rows in torch.randperm(len(inputs), generator=generator).split(BATCH_ROWS):
+                order = torch.randperm(len(inputs), generator=generator)
+                for rows in torch.split(order, BATCH_ROWS):
                     loss = nn.functional.cross_entropy(
                         self.network(inputs[rows]),
                         targets[rows],

@@ -66,7 +66,7 @@ def _methods(source: Predictions) -> list[str] | None:
     """Return the methods to run; None for all."""
     if source.k <= MANY_CLASSES or not source.has_probs:
         return None
-    left_out = (*SLOW_METHODS, *METHODS_NEEDING_FEATURES)
+    left_out = [*SLOW_METHODS, *METHODS_NEEDING_FEATURES]
     if len(source.other_models) < 2:
         left_out += METHODS_NEEDING_OTHERS
     return [each.name for each in estimators.available() if each.name not in left_out]
@@ -75,9 +75,11 @@ def _methods(source: Predictions) -> list[str] | None:
 def _names(case: Case) -> dict[str, Any]:
     suite, key = case.suite, case.key
     true_tv = None
-    if case.source.labels is not None and case.target.labels is not None:
-        shares = [np.bincount(rows.labels, minlength=suite.k) / rows.n
-                  for rows in (case.source, case.target)]  # fmt: skip
+    first, second = case.source.labels, case.target.labels
+    if first is not None and second is not None:
+        shares = [
+            np.bincount(labels, minlength=suite.k) / len(labels) for labels in (first, second)
+        ]
         true_tv = total_variation(*shares)
     regime = key.regime
     if regime in ("shift", "both") and key.target in suite.target_regimes:

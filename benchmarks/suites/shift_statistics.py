@@ -81,6 +81,8 @@ def label_shift_statistics(learned: LearnedSource, target: Predictions) -> dict[
     labels = source.labels
     assert labels is not None
     prior = np.bincount(labels, minlength=source.k) / source.n
+    if np.count_nonzero(prior) < 2:  # label shift is not defined
+        return {}
     shares, _ = fit_class_shares(calibrated.probs, prior, MAX_EM_ITERATIONS)
     confusion = confusion_counts(learned.predictions)
     ridge = ridge_for(condition_number(confusion))
