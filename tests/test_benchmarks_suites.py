@@ -22,6 +22,7 @@ from benchmarks.suites.case import (
     plan_cases,
     rows_with_frequencies,
 )
+from benchmarks.suites.leave_one_out import folds, related_suites
 from benchmarks.suites.outputs import INDEX, Outputs, group_outputs
 from benchmarks.suites.registry import SUITES, select
 from benchmarks.suites.shift_statistics import weighted_ks
@@ -255,6 +256,23 @@ def test_suites_with_the_same_outputs_are_in_one_family() -> None:
     assert all(len(names) == 1 for names in families.values())
     assert sum(suite.cases for suite in SUITES) >= 3000
     assert {20, 200} <= {suite.k for suite in SUITES}
+
+
+def test_related_suites_leave_together() -> None:
+    import pandas as pd
+
+    groups = related_suites(same_body=False)
+    assert sorted(name for group in groups for name in group) == sorted(s.name for s in SUITES)
+    assert ["pacs"] in groups
+    by_body = next(group for group in related_suites() if "pacs" in group)
+    assert {"cifar", "cifar-networks", "tiny-imagenet"} <= set(by_body)
+    table = pd.DataFrame({"suite": ["adult", "adult", "adult-rounded", "demo"]})
+    found = {name: (list(rest["suite"]), len(rows)) for name, rest, rows in folds(table, groups)}
+    assert found == {
+        "adult": (["demo"], 2),
+        "adult-rounded": (["demo"], 1),
+        "demo": (["adult", "adult", "adult-rounded"], 1),
+    }
 
 
 def test_unknown_suites_are_reported() -> None:

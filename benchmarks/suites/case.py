@@ -124,7 +124,7 @@ def rows_with_frequencies(
 
 def _rounded(sizes: Floats) -> Ints:
     """Round numbers of rows so that their sum is kept (largest remainders)."""
-    floors = np.floor(sizes + 1e-9).astype(np.int64)
+    floors: Ints = np.floor(sizes + 1e-9).astype(np.int64)
     missing = round(float(sizes.sum())) - int(floors.sum())
     floors[np.argsort(floors - sizes, kind="stable")[:missing]] += 1
     return floors

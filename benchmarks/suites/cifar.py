@@ -146,8 +146,8 @@ def network_groups(space: Workspace) -> Sequence[str]:
 
 
 SUITES = (
-    Suite(name="cifar", family="cifar", k=10, groups=head_groups, predict=predict_heads,
+    Suite(name="cifar", family="small-images", k=10, groups=head_groups, predict=predict_heads,
           outputs="cifar", body="lite0", cases=320),
-    Suite(name="cifar-networks", family="cifar", k=10, groups=network_groups,
+    Suite(name="cifar-networks", family="small-images", k=10, groups=network_groups,
           predict=predict_networks, outputs="cifar-networks", cases=176),
 )  # fmt: skip

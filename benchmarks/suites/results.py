@@ -131,7 +131,8 @@ def build(
             file.write(json.dumps(row) + "\n")
             file.flush()
     table = folder / f"{suite.name}.parquet"
-    _write_table(table, [rows[key.text] for key in keys])
+    names_now = {"family": suite.family, "body": suite.body}
+    _write_table(table, [rows[key.text] | names_now for key in keys])
     return table
 
 

@@ -139,8 +139,8 @@ def superclass_groups(space: Workspace) -> Sequence[str]:
 
 
 SUITES = (
-    Suite(name="tiny-imagenet", family="tiny-imagenet", k=200, groups=groups, predict=predict,
+    Suite(name="tiny-imagenet", family="small-images", k=200, groups=groups, predict=predict,
           outputs="tiny-imagenet", body="lite0", cases=160),
-    Suite(name="tiny-superclasses", family="tiny-imagenet", k=20, groups=superclass_groups,
+    Suite(name="tiny-superclasses", family="small-images", k=20, groups=superclass_groups,
           predict=predict_superclasses, outputs="tiny-superclasses", body="lite0", cases=240),
 )  # fmt: skip
