@@ -149,6 +149,17 @@ def test_regimes_draw_the_domains_and_frequencies_they_are_named_after(space: Wo
         assert np.isnan(case.alpha) == (regime in ("none", "shift"))
 
 
+def test_neither_side_is_tiny_if_there_are_few_held_out_rows() -> None:
+    labels, probs = outputs_of(0, 500, 2.0)
+    home = Outputs(labels, {"first": probs})
+    for draw in range(30):
+        for regime in ("none", "label"):
+            case = make_case(SUITE, CaseKey("g", "first", "far", regime, draw), home, home)
+            assert case.source.n >= 200
+            assert case.target.n >= (150 if regime == "none" else 100)
+            assert not set(case.source_rows) & set(case.target_rows)
+
+
 def test_cases_are_the_same_when_they_are_made_again(space: Workspace) -> None:
     first, second = cases_of(space), cases_of(space)
     assert [case.key for case in first] == [case.key for case in second]

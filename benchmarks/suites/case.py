@@ -27,6 +27,7 @@ TARGET_SIZES = (200, 300, 500, 1000, 2000, 3000)
 # With more classes, small sizes are left out.
 MANY_CLASSES = 50
 MIN_ROWS_MANY_CLASSES = 1000
+MIN_SOURCE_ROWS = 200
 MIN_TARGET_ROWS = 150
 MAX_OTHER_MODELS = 3
 # Concentrations of the Dirichlet distribution, per class; one of them is drawn for each case.
@@ -137,7 +138,7 @@ def make_case(suite: Suite, key: CaseKey, home: Outputs, target: Outputs) -> Cas
     is_home = key.regime in ("none", "label")
     order = rng.permutation(len(home.labels))
     if is_home and n_source + n_target > len(order):
-        n_source = len(order) * n_source // (n_source + n_target)
+        n_source = _split_size(len(order), n_source / (n_source + n_target))
     if suite.whole_targets and not is_home:
         n_source, n_target = len(order), len(target.labels)
     source_rows = order[:n_source]
@@ -156,6 +157,12 @@ def make_case(suite: Suite, key: CaseKey, home: Outputs, target: Outputs) -> Cas
     sides = (_with_others(suite, key.model, home, source_rows),
              _with_others(suite, key.model, from_outputs, target_rows))  # fmt: skip
     return Case(suite, key, *sides, alpha, source_rows, target_rows)
+
+
+def _split_size(n: int, source_share: float) -> int:
+    """Return the number of source rows if source and target share `n` rows; neither is tiny."""
+    smallest, largest = min(MIN_SOURCE_ROWS, n // 2), n - min(MIN_TARGET_ROWS, n // 2)
+    return int(np.clip(round(n * source_share), smallest, largest))
 
 
 def _draw_sizes(rng: np.random.Generator, k: int) -> tuple[int, int]:
