@@ -32,7 +32,7 @@ CORRUPTIONS = (
 )  # fmt: skip
 SEVERITIES = (1, 3, 5)
 TINY = "tiny-imagenet"
-NETWORK_TRAINING_ROWS = 12_000
+NETWORK_TRAINING_ROWS = 8000
 
 
 @cache
@@ -79,8 +79,8 @@ def predict_networks(space: Workspace, group: str) -> Iterator[Domain]:
     """Train convolutional networks from scratch."""
     images, labels = load(space)["training"]
     models: dict[str, Classifier] = {
-        "narrow": Network(16, epochs=6, seed=0),
-        "wide": Network(32, epochs=8, seed=1),
+        "narrow": Network(16, epochs=5, seed=0),
+        "wide": Network(24, epochs=6, seed=1),
     }
     yield from _targets(space, fit_all(models, images, labels), lambda s, part: load(s)[part])
 
