@@ -25,9 +25,10 @@ SUITES: tuple[Suite, ...] = (
 
 
 def select(names: Sequence[str]) -> list[Suite]:
-    """Return the suites with given names or families; all suites if no name is given."""
+    """Return the suites with given names or families, in this order; all suites without names."""
     known = {name for suite in SUITES for name in (suite.name, suite.family)}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"There is no suite or family {unknown[0]!r}; known: {sorted(known)}.")
-    return [suite for suite in SUITES if not names or suite.name in names or suite.family in names]
+    chosen = [suite for name in names for suite in SUITES if name in (suite.name, suite.family)]
+    return list({suite.name: suite for suite in chosen or SUITES}.values())
