@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks._results import data_folder
 from benchmarks.suites.registry import SUITES, select
-from benchmarks.suites.results import build
+from benchmarks.suites.results import build, write_stored_rows
 from benchmarks.suites.suite import Workspace
 from benchmarks.suites.summary import summary
 
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
         "--replicates", type=int, default=20, help="Number of bootstrap replicates."
     )
     options.add_argument(
-        "--table", action="store_true", help="Print the table of stored results; compute nothing."
+        "--table", action="store_true", help="Write and print the stored results; compute nothing."
     )
     return options
 
@@ -53,14 +53,12 @@ def main() -> int:
         return 0
     space, start = Workspace(data, options.folder), time.process_time()
     for suite in select(options.names):
-        if not options.table:
-            build(
-                space,
-                suite,
-                n_cases=options.cases,
-                replicates=options.replicates,
-                progress=Progress(),
-            )
+        if options.table:
+            write_stored_rows(space, suite)
+            continue
+        build(
+            space, suite, n_cases=options.cases, replicates=options.replicates, progress=Progress()
+        )
     print(summary(space, [suite.name for suite in SUITES]))
     print(f"CPU time: {(time.process_time() - start) / 60:.1f} minutes")
     return 0

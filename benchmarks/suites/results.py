@@ -130,10 +130,7 @@ def build(
             rows[case.key.text] = row
             file.write(json.dumps(row) + "\n")
             file.flush()
-    table = folder / f"{suite.name}.parquet"
-    names_now = {"family": suite.family, "body": suite.body}
-    _write_table(table, [rows[key.text] | names_now for key in keys])
-    return table
+    return _write_table(space, suite, [rows[key.text] for key in keys])
 
 
 def read_rows(lines: Path) -> dict[str, dict[str, Any]]:
@@ -148,13 +145,26 @@ def read_rows(lines: Path) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in rows}
 
 
-def _write_table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def write_stored_rows(space: Workspace, suite: Suite) -> None:
+    """Write all stored rows of a suite as a Parquet file, also if some cases are missing."""
+    lines = space.folder / "results" / f"{suite.name}.jsonl"
+    rows = read_rows(lines) if lines.exists() else {}
+    if rows:
+        _write_table(space, suite, list(rows.values()))
+
+
+def _write_table(space: Workspace, suite: Suite, rows: Sequence[dict[str, Any]]) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    # Families and bodies can change after rows were stored.
+    names = {"family": suite.family, "body": suite.body}
+    rows = [row | names for row in rows]
     columns = dict.fromkeys(name for row in rows for name in row)
     table = pa.table({name: [row.get(name) for row in rows] for name in columns})
+    path = space.folder / "results" / f"{suite.name}.parquet"
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
+    return path
 
 
 def key_of(row: dict[str, Any]) -> CaseKey:

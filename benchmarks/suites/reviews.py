@@ -86,29 +86,31 @@ def _word_models() -> Mapping[str, Classifier]:
 
     reduction = TruncatedSVD(60, n_iter=2, random_state=0)
     boosting = HistGradientBoostingClassifier(max_iter=60, random_state=0)
-    head = heads(2)["mlp"]
     return {
         "logistic": LogisticRegression(C=3.0, max_iter=200),
         "logistic-loose": LogisticRegression(C=300.0, max_iter=300),
         "naive-bayes": ComplementNB(alpha=0.3),
         "svm-platt": CalibratedClassifierCV(LinearSVC(), cv=3),
         "boosting": make_pipeline(reduction, boosting),
-        "mlp": make_pipeline(TruncatedSVD(200, n_iter=2, random_state=1), _Estimator(head)),
+        "mlp": ReducedHead(heads(2)["mlp"], 200),
     }
 
 
-class _Estimator:
-    """Head as the last step of a scikit-learn pipeline."""
+class ReducedHead:
+    """Head on the leading singular vectors of sparse features."""
 
-    def __init__(self, head: Classifier) -> None:
+    def __init__(self, head: Classifier, n_components: int) -> None:
+        from sklearn.decomposition import TruncatedSVD
+
         self.head = head
+        self.reduction = TruncatedSVD(n_components, n_iter=2, random_state=1)
 
-    def fit(self, features: Floats, labels: Ints) -> _Estimator:
-        self.head.fit(features, labels)
+    def fit(self, features: Any, labels: Ints) -> ReducedHead:
+        self.head.fit(self.reduction.fit_transform(features), labels)
         return self
 
-    def predict_proba(self, features: Floats) -> Floats:
-        return self.head.predict_proba(features)
+    def predict_proba(self, features: Any) -> Floats:
+        return self.head.predict_proba(self.reduction.transform(features))
 
 
 def encoded_rows(space: Workspace) -> Ints:
