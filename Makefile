@@ -1,5 +1,5 @@
 # Every target creates .venv and installs its dependencies; later runs reuse them.
-.PHONY: demo test check bench bench-peers studies everything standins clean
+.PHONY: demo test check bench bench-peers suites studies everything standins clean
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -18,7 +18,7 @@ check: .venv/.dev
 	$(BIN)/lint-imports
 
 # Lets torchvision, which transformers and timm import, load beside the CPU build of torch.
-bench study-%: export PYTHONPATH := $(CURDIR)/tests/support/torchvision_operators
+bench suites study-%: export PYTHONPATH := $(CURDIR)/tests/support/torchvision_operators
 
 # Run all benchmarks; fail at the end if one missed a bound.
 BENCHES := speed speed_randaugment speed_invariance speed_mmd speed_gradients speed_measures \
@@ -34,6 +34,11 @@ bench: .venv/.dev
 # older packages, and this package must not depend on any of them. All packages are listed (--no-deps),
 # because otherwise pip would install CUDA.
 bench-peers: .venv-peers/.made
+
+# Real models and targets on which rules are designed, judged leave-one-suite-out: about 30 minutes,
+# resumable; needs the research data ($OODOMETER_DATA).
+suites: standins
+	$(BIN)/python -m benchmarks.suites
 
 # Reproduced experiments of the papers: up to 45 minutes each, resumable; most need the research data
 # ($OODOMETER_DATA).

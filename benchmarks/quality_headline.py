@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from benchmarks._results import RESULTS, data_folder, machine_facts, markdown_table, write_results
-from benchmarks._suites import Case, all_cases
+from benchmarks.suites.reference_halves import ReferenceCase, all_cases
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import COMPARED_METHODS, STATUSES_WORST_FIRST
 from oodometer.assessment.headline import SIMILARITY_DIAGNOSTICS
@@ -25,13 +25,13 @@ from oodometer.report.terminal import progress_bar
 SUITES = ("fmow", "pacs", "sentiment")
 NAME = "quality_headline"
 RULE = "doc if source and target look alike, else cot, else atc-mc"
-Rule = Callable[[Case], float]
+Rule = Callable[[ReferenceCase], float]
 
 
 def _of(*names: str, by: Callable[[Floats], float] = np.mean) -> Rule:
     """Return a rule that aggregates several methods, or uses atc-mc if one is missing."""
 
-    def rule(case: Case) -> float:
+    def rule(case: ReferenceCase) -> float:
         values = np.array([case.values[name] for name in names if name in case.values])
         return float(by(values)) if len(values) == len(names) else case.values["atc-mc"]
 
@@ -41,7 +41,7 @@ def _of(*names: str, by: Callable[[Floats], float] = np.mean) -> Rule:
 def _near(method: str, far: Rule) -> Rule:
     """Return a rule that uses one method if source and target look alike, otherwise another rule."""
 
-    def rule(one: Case) -> float:
+    def rule(one: ReferenceCase) -> float:
         alike = all(one.statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS)
         return one.values[method] if alike else far(one)
 
@@ -66,14 +66,18 @@ RULES: dict[str, Rule] = {
 }
 
 
-def error(cases: Sequence[Case], said: Callable[[Case], float | None]) -> float | None:
+def error(
+    cases: Sequence[ReferenceCase], said: Callable[[ReferenceCase], float | None]
+) -> float | None:
     """Return the mean absolute error in points over the cases with a value."""
     pairs = [(said(one), one.truth) for one in cases]
     known = [abs(value - truth) for value, truth in pairs if value is not None]
     return 100 * float(np.mean(known)) if known else None
 
 
-def some(cases: Sequence[Case], half: str, suite: str | None = None) -> list[Case]:
+def some(
+    cases: Sequence[ReferenceCase], half: str, suite: str | None = None
+) -> list[ReferenceCase]:
     """Select the cases of a half (`home` selects both in-distribution halves) and of a suite."""
     return [
         one
@@ -82,7 +86,7 @@ def some(cases: Sequence[Case], half: str, suite: str | None = None) -> list[Cas
     ]
 
 
-def chosen(cases: Sequence[Case]) -> list[tuple[str, ...]]:
+def chosen(cases: Sequence[ReferenceCase]) -> list[tuple[str, ...]]:
     """Return each rule's error by suite on the selection half, best rule first."""
     rows = []
     for name, rule in RULES.items():
@@ -95,10 +99,10 @@ def chosen(cases: Sequence[Case]) -> list[tuple[str, ...]]:
     return [(name, *map(_cell, found), f"{mean:.2f}") for mean, name, found in sorted(rows)]
 
 
-def judged(cases: Sequence[Case]) -> list[tuple[str, ...]]:
+def judged(cases: Sequence[ReferenceCase]) -> list[tuple[str, ...]]:
     """Return the errors of the headline, the source accuracy and every method on the evaluation half."""
     methods = dict.fromkeys(chain.from_iterable(one.values for one in cases))
-    said: dict[str, Callable[[Case], float | None]] = {
+    said: dict[str, Callable[[ReferenceCase], float | None]] = {
         "headline": lambda one: one.values[one.headline],
         "source accuracy": lambda one: one.source,
     }
@@ -117,7 +121,7 @@ def _cell(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def covered(cases: Sequence[Case]) -> list[tuple[str, ...]]:
+def covered(cases: Sequence[ReferenceCase]) -> list[tuple[str, ...]]:
     """Return the coverage of the headline's intervals by suite."""
     rows: list[tuple[str, ...]] = []
     for suite in SUITES:
@@ -138,7 +142,7 @@ def covered(cases: Sequence[Case]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _interval(one: Case, past: Sequence[Case], kind: str) -> tuple[float, float]:
+def _interval(one: ReferenceCase, past: Sequence[ReferenceCase], kind: str) -> tuple[float, float]:
     if kind == "confidence interval":
         return one.intervals[one.headline]
     history = History(
@@ -151,16 +155,16 @@ def _interval(one: Case, past: Sequence[Case], kind: str) -> tuple[float, float]
     return found.low, found.high
 
 
-def spread(one: Case) -> float:
+def spread(one: ReferenceCase) -> float:
     return one.diagnostics["estimator_spread"]
 
 
-def _share(cases: Sequence[Case], intervals: Sequence[tuple[float, float]]) -> str:
+def _share(cases: Sequence[ReferenceCase], intervals: Sequence[tuple[float, float]]) -> str:
     held = [low <= one.truth <= high for one, (low, high) in zip(cases, intervals, strict=True)]
     return f"{np.mean(held):.0%}"
 
 
-def by_status(cases: Sequence[Case]) -> list[tuple[str, ...]]:
+def by_status(cases: Sequence[ReferenceCase]) -> list[tuple[str, ...]]:
     """Return, per diagnostic, how often it is not ok in-distribution, and the headline's error by status."""
     rows = []
     for name in dict.fromkeys(chain.from_iterable(one.statuses for one in cases)):
@@ -176,7 +180,7 @@ def by_status(cases: Sequence[Case]) -> list[tuple[str, ...]]:
     return rows
 
 
-def page(cases: Sequence[Case]) -> tuple[str, bool]:
+def page(cases: Sequence[ReferenceCase]) -> tuple[str, bool]:
     """Return the text, and whether the rule in use is the selected one."""
     rules, methods = chosen(cases), judged(cases)
     right = rules[0][0] == RULE

@@ -26,14 +26,14 @@ from oodometer.studies.store import Store
 
 Sides = tuple[Predictions, Predictions]
 Half = Literal["choose", "judge", "home, choose", "home, judge"]
-POOLS = Path(__file__).parent / "pools"
+POOLS = Path(__file__).parent.parent / "pools"
 # Rows per target; the true accuracy then has a standard error of about two points.
 ROWS = 600
 OTHER_MODELS = 4
 
 
 @dataclass(frozen=True)
-class Case:
+class ReferenceCase:
     """One model on one target: estimates, diagnostics and the true accuracy."""
 
     suite: str
@@ -64,7 +64,9 @@ class Case:
         }  # fmt: skip
 
 
-def case(names: tuple[str, Half, str, str], source: Predictions, target: Predictions) -> Case:
+def case(
+    names: tuple[str, Half, str, str], source: Predictions, target: Predictions
+) -> ReferenceCase:
     """Compute all estimates of one model on one target."""
     result: Assessment = oodometer.estimate(
         source,
@@ -72,7 +74,7 @@ def case(names: tuple[str, Half, str, str], source: Predictions, target: Predict
         other_models=list(target.other_models) or None,
         other_models_on_source=list(source.other_models) or None,
     )
-    return Case(
+    return ReferenceCase(
         *names,
         truth=float(target.correct.mean()),
         source=result.source_accuracy,
@@ -86,7 +88,7 @@ def case(names: tuple[str, Half, str, str], source: Predictions, target: Predict
     )  # fmt: skip
 
 
-def all_cases(data: Path, progress: ProgressCallback | None = None) -> list[Case]:
+def all_cases(data: Path, progress: ProgressCallback | None = None) -> list[ReferenceCase]:
     """Compute the cases of all suites."""
     cases = list(fmow_cases(data / "outputs" / "wilds_fmow_signals.npz"))
     for suite, spec in (("pacs", {"split": "all"}), ("sentiment", {})):
@@ -96,7 +98,7 @@ def all_cases(data: Path, progress: ProgressCallback | None = None) -> list[Case
     return cases
 
 
-def fmow_cases(path: Path) -> Iterator[Case]:
+def fmow_cases(path: Path) -> Iterator[ReferenceCase]:
     """Yield five models on the folds of `val` (selection), `test` (evaluation) and in distribution."""
     archive = fmow.load(path)
     halves: dict[str, Half] = {"val": "choose", "test": "judge"}
@@ -113,7 +115,9 @@ def _home(place: int) -> Half:
     return "home, judge" if place % 2 else "home, choose"
 
 
-def study_cases(suite: str, study: Study, progress: ProgressCallback | None) -> Iterator[Case]:
+def study_cases(
+    suite: str, study: Study, progress: ProgressCallback | None
+) -> Iterator[ReferenceCase]:
     """Yield every model of a study on every domain, with models of the same pair as other models."""
     folder = Path("studies") / study.name
     ran = evaluate(study, folder, runner=processes(2), progress=progress)
