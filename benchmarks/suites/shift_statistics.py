@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from oodometer.assessment._estimate import learn_source, replace_zeros, scale, zero_replacement
+from oodometer.assessment._estimate import learn_source
 from oodometer.assessment.bootstrap import LearnedSource
 from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
@@ -28,10 +28,8 @@ def case_statistics(source: Predictions, target: Predictions) -> dict[str, float
     """Return the statistics by name; only those of confidences if there are no probabilities."""
     if not source.has_probs:
         return confidence_statistics(source, target)
-    replacement = zero_replacement(source)
-    source, target = replace_zeros(source, replacement), replace_zeros(target, replacement)
     learned, _ = learn_source(source, "fit", "auto", seed=0)
-    scaled, scaled_target = learned.predictions, scale(target, learned.temperature)
+    scaled, scaled_target = learned.predictions, learned.prepare(target)
     return {
         "temperature": float(learned.temperature or 1.0),
         **confidence_statistics(scaled, scaled_target),
