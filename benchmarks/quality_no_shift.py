@@ -35,6 +35,7 @@ from benchmarks._results import (
 )
 from oodometer.assessment.cbpe import METRIC_NAMES
 from oodometer.core.array_types import Floats
+from oodometer.core.stats import Z95
 from oodometer.parallel.runners import limit_to_one_thread
 
 NAME = "quality_no_shift"
@@ -268,7 +269,8 @@ def batches_section(folder: Path) -> Section:
         rows.append((name, str(len(splits)), str(len(cases)), methods, calibrations,
                      f"{100 * np.mean(truths):.1f}", f"{error:.2f}",
                      f"{100 * np.mean(source_errors):.2f}", f"{100 * coverage:.1f}",
-                     f"{100 * np.sqrt(0.95 * 0.05 / len(cases)):.1f}"))  # fmt: skip
+                     f"{100 * np.sqrt(0.95 * 0.05 / len(cases)):.1f}",
+                     f"{_deviation_ratio(headlines, truths):.2f}"))  # fmt: skip
         for method in dict.fromkeys(m for case in cases for m in case["estimates"]):
             found = [case for case in cases if method in case["estimates"]]
             intervals = [case["estimates"][method] for case in found]
@@ -279,10 +281,13 @@ def batches_section(folder: Path) -> Section:
         f"A model is trained on one part of the rows (ACS: a published model), {SOURCE_ROWS:,} other "
         f"rows are the source, and the batches are {BATCH_ROWS:,} further rows each. Every split is "
         "random. The standard error of the coverage ignores that the batches of one split share "
-        "their source.",
+        "their source. The last column is the standard deviation of the errors, divided by the one "
+        "that the widths of the intervals imply; it varies less than the coverage and is 1 if the "
+        "intervals have the right width.",
         markdown_table(
             ("data", "splits", "batches", "headline", "calibration", "accuracy, %",
-             "error, points", "error of the source accuracy", "coverage, %", "standard error"),
+             "error, points", "error of the source accuracy", "coverage, %", "standard error",
+             "deviation / implied"),
             rows,
         ),
         "Coverage in % of the 95 % interval of every method; a dash if there is no interval:",
@@ -301,6 +306,13 @@ def _coverage(intervals: Sequence[Sequence[float | None]], truths: Sequence[floa
         if low is not None and high is not None
     ]
     return float(np.mean(held)) if held else float("nan")
+
+
+def _deviation_ratio(intervals: Sequence[Sequence[float]], truths: Sequence[float]) -> float:
+    """Return the standard deviation of errors divided by that of 95 % intervals of these widths."""
+    errors = [value - truth for (value, _, _), truth in zip(intervals, truths, strict=True)]
+    implied = np.mean([(high - low) / (2 * Z95) for _, low, high in intervals])
+    return float(np.std(errors) / implied)
 
 
 def segments_section(folder: Path) -> Section:
