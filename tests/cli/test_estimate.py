@@ -64,8 +64,9 @@ def test_json_has_the_documented_keys(folder: Path) -> None:
     for estimate in result["estimates"]:
         assert {"method", "value", "low", "high", "assumes"} <= set(estimate)
         if estimate["low"] is None:
-            # With 300 rows, a threshold per class has no reliable interval.
-            assert (estimate["method"], estimate["high"]) == ("atc-class", None)
+            # With 300 rows of four classes, these methods have no reliable interval.
+            assert estimate["method"] in ("atc-class", "cot", "cott")
+            assert estimate["high"] is None
             assert any("no interval" in note for note in estimate["notes"])
             continue
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"] <= 1

@@ -272,7 +272,7 @@ COMMAND_LINE_ONLY = {
     "label-column", "prob-columns", "logit-columns", "pred-column", "threshold", "time-column",
     "period", "chunk-rows", "class-names", "text", "inputs", "size",
     "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "weights", "magnitude", "wordnet",
-    "filler", "translator", "save-examples", "examples-of", "strength", "no-identity",
+    "filler", "translator", "cache-dir", "save-examples", "examples-of", "strength", "no-identity",
     "metric", "bound", "margin",  # of estimate: additional analyses
 }  # fmt: skip
 

@@ -42,6 +42,9 @@ def test_replicates_match_a_bootstrap_of_rows(member: Estimator, k: int) -> None
     naive = naive_replicates(member, source, target)
     # The standard error of a standard deviation from 300 replicates is about 4 %.
     assert fast.std() == pytest.approx(naive.std(), rel=0.2)
+    if member.name.startswith("cot") and member.name != "cott":
+        # Resampling the rows adds the bias of random class frequencies once more.
+        fast = fast + member.bias(learned, total, fast)
     assert abs(fast.mean() - naive.mean()) < 0.5 * naive.std()
     ends = np.quantile(naive, [0.025, 0.975])
     assert np.allclose(np.quantile(fast, [0.025, 0.975]), ends, atol=0.7 * naive.std())
