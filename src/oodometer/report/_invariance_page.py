@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from oodometer import estimators
-from oodometer.assessment.diagnostics import Status
 from oodometer.assessment.result import format_percent
 from oodometer.core.errors import InputError
+from oodometer.core.results import Status
 from oodometer.neighborhood.ranking import Ranking
 from oodometer.neighborhood.results import (
     ENTROPY_LIMIT,

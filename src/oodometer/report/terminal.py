@@ -27,10 +27,10 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from oodometer.assessment.diagnostics import STATUS_SHAPES
 from oodometer.assessment.result import Assessment, Segment, format_interval, format_percent
 from oodometer.core.format import few_rows_warning
 from oodometer.core.protocols import ProgressCallback
+from oodometer.core.results import STATUS_SHAPES
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, SamplingCost
 
 if TYPE_CHECKING:
