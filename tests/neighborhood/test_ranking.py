@@ -54,16 +54,16 @@ def test_order_follows_the_measure() -> None:
     assert all(entry.low <= entry.value <= entry.high for entry in result)
 
 
-def test_beats_next_is_one_for_clear_and_half_for_no_differences() -> None:
+def test_higher_in_resamples_is_one_for_clear_and_half_for_no_differences() -> None:
     result = rank(MODELS, vectors(400), transform=Noise(0.6))
-    assert result.models[0].beats_next == pytest.approx(1.0, abs=0.01)
-    assert result.models[-1].beats_next is None
+    assert result.models[0].higher_in_resamples == pytest.approx(1.0, abs=0.01)
+    assert result.models[-1].higher_in_resamples is None
     twins = rank({"a": MODELS[0], "b": MODELS[0]}, vectors(100), transform=Noise(0.6))
-    assert twins.models[0].beats_next == 0.5
+    assert twins.models[0].higher_in_resamples == 0.5
 
 
 def test_bootstrap_is_paired_by_example() -> None:
-    """A model that is better on every example beats the next with probability 1."""
+    """A model that is better on every example is higher in all resamples."""
     values = np.random.default_rng(0).random(200)
 
     def score(rows: Predictions) -> np.ndarray:
@@ -75,11 +75,11 @@ def test_bootstrap_is_paired_by_example() -> None:
     }
     result = rank(models, vectors(200), score=score)
     assert result.names == ("high", "low")
-    assert result.models[0].beats_next == 1.0
+    assert result.models[0].higher_in_resamples == 1.0
     assert result.models[0].high - result.models[0].low > 0.05
 
 
-def test_beats_next_matches_a_naive_bootstrap() -> None:
+def test_higher_in_resamples_matches_a_naive_bootstrap() -> None:
     data = vectors(60)
     models = [Wobbly("a", 2.0), Wobbly("b", 2.2)]
     result = rank(models, data, transform=Noise(0.8))
@@ -88,7 +88,7 @@ def test_beats_next_matches_a_naive_bootstrap() -> None:
     rng = np.random.default_rng(5)
     resamples = [rng.integers(0, 60, 60) for _ in range(4000)]
     wins = [np.sign(first[i].mean() - second[i].mean()) / 2 + 0.5 for i in resamples]
-    assert result.models[0].beats_next == pytest.approx(np.mean(wins), abs=0.05)
+    assert result.models[0].higher_in_resamples == pytest.approx(np.mean(wins), abs=0.05)
 
 
 @pytest.mark.parametrize("by", ["pa", "ne", "ei"])
@@ -106,7 +106,7 @@ def test_estimator_ranks_by_its_estimates() -> None:
         known, new = predict_dataset(model, source), predict_dataset(model, as_dataset(target))
         assert entry.value == get("doc").estimate(known, new).value
     assert result.names[0] == "calm"
-    assert result.models[0].beats_next == 1.0
+    assert result.models[0].higher_in_resamples == 1.0
     assert rank(MODELS, target, score=get("doc"), source=source) == result
 
 
@@ -167,7 +167,7 @@ def test_resultdoes_not_depend_on_row_order_or_batch_size() -> None:
     first = rank(MODELS, data, transform=Noise(0.6))
     second = rank(MODELS, data[order], transform=Noise(0.6), batch_size=7, threads=2)
     for one, other in zip(first, second, strict=True):
-        assert one.beats_next == other.beats_next
+        assert one.higher_in_resamples == other.higher_in_resamples
         assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
 

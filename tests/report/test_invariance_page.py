@@ -163,7 +163,7 @@ def test_ranking_is_drawn_and_listed_with_probabilities() -> None:
     accuracies = chart(text, "Accuracies")
     assert len([row for row in accuracies if row["series"] == "known"]) == 2
     assert len([row for row in accuracies if row["series"] == "predicted by the line"]) == 3
-    assert f"{ranking.names[0]} has the highest PA-Nudge and beats" in words(text)
+    assert f"{ranking.names[0]} has the highest PA-Nudge; it is higher than" in words(text)
     assert "in the right order by known accuracy" in words(text)
     assert f"Least invariant examples of {ranking.names[0]}" in words(text)
 

@@ -8,13 +8,14 @@ comparison with other models: the frequencies of its predicted classes differ fr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.results import Diagnostic, status_by_limits
 from oodometer.core.stats import rng_for
+from oodometer.neighborhood.results import InvarianceResult
 
 DIAGNOSTIC_NAME = "class_frequency_difference"
 # Smallest difference, beyond sampling noise, with status "warning" and with status "critical"
@@ -78,13 +79,25 @@ class PredictedClasses:
         names = next(iter(distinct - {None}), None)
         return cls(tuple(rows), stacked, names or tuple(map(str, range(int(stacked.max()) + 1))))
 
+    @classmethod
+    def from_neighborhoods(cls, result: InvarianceResult) -> PredictedClasses | None:
+        """Return the classes of the unchanged examples, or None if they cannot be compared."""
+        return cls.align(
+            {model.model: model.counts.classes[:, 0] for model in result},
+            {model.model: model.class_names for model in result},
+        )
+
+    def sorted_rows(self) -> PredictedClasses:
+        """Return the same rows, sorted by their classes, so that their order has no effect."""
+        return replace(self, classes=self.classes[:, np.lexsort(self.classes)])
+
     def frequencies(self, rows: Ints | slice = slice(None)) -> Floats:
         """Return the frequencies of the classes in selected rows, of shape (models, classes)."""
         k = len(self.class_names)
         selected = self.classes[:, rows]
         offsets = k * np.arange(len(self.models))[:, None]
         counts = np.bincount((selected + offsets).ravel(), minlength=k * len(self.models))
-        return counts.reshape(len(self.models), k) / selected.shape[1]
+        return np.asarray(counts.reshape(len(self.models), k) / selected.shape[1])
 
 
 def differences_from_median(frequencies: Floats) -> Floats:
@@ -119,18 +132,20 @@ def noise_of_distances(predicted: PredictedClasses, seed: int) -> Floats:
     99 % quantile of the replicates.
     """
     rng = rng_for(seed, "class frequencies")
+    predicted = predicted.sorted_rows()
     n = predicted.classes.shape[1]
     observed = differences_from_median(predicted.frequencies())
-    replicates = [
-        total_variation(
-            differences_from_median(predicted.frequencies(rng.integers(0, n, n))) - observed
-        )
-        for _ in range(N_REPLICATES)
-    ]
+    replicates = []
+    for _ in range(N_REPLICATES):
+        rows = rng.integers(0, n, size=n)
+        differences = differences_from_median(predicted.frequencies(rows))
+        replicates.append(total_variation(differences - observed))
     return np.asarray(np.quantile(np.stack(replicates), NOISE_QUANTILE, axis=0))
 
 
-def class_frequency_diagnostics(predicted: PredictedClasses, *, seed: int) -> tuple[Diagnostic, ...]:
+def class_frequency_diagnostics(
+    predicted: PredictedClasses, *, seed: int
+) -> tuple[Diagnostic, ...]:
     """Compare each model's predicted class frequencies with those of the other models.
 
     The value of a model is the total variation distance between its predicted class frequencies and
