@@ -350,9 +350,7 @@ CHOICE = (
     "over both suites, and no large loss. Its advantage over NI is clear. Its advantage over `doc` "
     "alone is not larger than its standard error in τ: on Adult, where the naive Bayes misleads NI, "
     "`doc` alone ranks slightly better, and on digits, whose shifts mislead the confidence, the "
-    "combination does. `atc-mc` and `cot` rank the classifiers of Adult badly, because their "
-    "thresholds and costs differ between families of models; without labels of the source only NI is "
-    "possible. The combination minus each other score, on the same cases:"
+    "combination does. `atc-mc` and `cot` do not rank the classifiers of Adult. The combination minus each other score, on the same cases:"
 )
 LIMITS = (
     "Limits: the pools share their training data, so the standard errors are too small for other "

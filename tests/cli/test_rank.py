@@ -54,3 +54,14 @@ def test_strength_and_smoothness_names_are_applied(scorer_folder: Path) -> None:
     fixed = run_json(scorer_folder, *words, "randaugment", "--strength", "fixed", "--no-identity")
     assert fixed["measure"] == "MS-RandAug"
     assert run_json(scorer_folder, *words, "randaugment")["measure"] == "NI-RandAug"
+
+
+def test_source_adds_estimates_and_the_default_combines_them(scorer_folder: Path) -> None:
+    words = ("rank", "scorers:shaky", "scorers:calm", "digits.npz", "-t", "brightness",
+             "--source-data", "digits.npz")  # fmt: skip
+    result = run_json(scorer_folder, *words)
+    assert result["measure"].endswith(" + doc")
+    assert list(result["models"][0]["scores"]) == result["measure"].split(" + ")
+    shown = run(scorer_folder, *words, "--score", "ni")
+    assert "doc" in shown.stdout
+    assert "not of the accuracies" in " ".join(shown.stdout.split())
