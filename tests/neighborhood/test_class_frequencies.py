@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from oodometer.core.predictions import Predictions
+from oodometer.core.results import Diagnostic
 from oodometer.data import as_dataset
 from oodometer.neighborhood.class_frequencies import (
     PredictedClasses,
@@ -109,7 +110,7 @@ def test_shares_in_the_message_are_those_of_the_models() -> None:
 def test_equal_frequencies_are_rarely_above_zero_and_never_critical() -> None:
     """Independent models with the same frequencies: about 1 % of values above 0 are allowed."""
     rng = np.random.default_rng(3)
-    checks = []
+    checks: list[Diagnostic] = []
     for seed in range(60):
         classes = {f"m{j}": rng.choice(3, size=120, p=[0.5, 0.3, 0.2]) for j in range(5)}
         checks += class_frequency_diagnostics(aligned(classes), seed=seed)

@@ -141,6 +141,24 @@ def test_summary_describes_the_order_and_its_reliability() -> None:
     )
 
 
+def test_tied_first_models_are_both_named() -> None:
+    rows = [LeaderboardRow("a", 0.5, 0.4, 0.6, 0.3), LeaderboardRow("b", 0.5, 0.4, 0.6)]
+    assert leaderboard_summary(rows, "NI-X + doc") == (
+        "a and b have the same NI-X + doc (0.500), and no model has a higher one; that of a is "
+        "higher in 30 % of resamples."
+    )
+
+
+def test_caution_follows_the_order() -> None:
+    rows = [
+        LeaderboardRow("a", 0.9, 0.8, 1.0, 0.99, caution="The rank of a is not to be trusted."),
+        LeaderboardRow("b", 0.8, 0.7, 0.9),
+    ]
+    assert leaderboard_summary(rows, "NI-X").endswith(
+        "in 99 % of resamples. The rank of a is not to be trusted."
+    )
+
+
 def test_right_to_left_names_are_isolated() -> None:
     name = "\u202eabc"
     rows = [LeaderboardRow(name, 0.9, 0.8, 1.0, 0.9), LeaderboardRow("b", 0.8, 0.7, 0.9)]

@@ -133,7 +133,7 @@ def noise_of_distances(predicted: PredictedClasses, seed: int) -> Floats:
     """
     rng = rng_for(seed, "class frequencies")
     predicted = predicted.sorted_rows()
-    n = predicted.classes.shape[1]
+    n = int(predicted.classes.shape[1])
     observed = differences_from_median(predicted.frequencies())
     replicates = []
     for _ in range(N_REPLICATES):

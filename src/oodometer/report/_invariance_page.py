@@ -214,7 +214,7 @@ def _page_context(
         "figures": _model_figures(rows, measure, details),
         "n_concordant": n_concordant,
         "n_pairs": n_pairs,
-        "measures": [name for name in MEASURES if rows[0].readings.get(name)],
+        "measures": [name for name in MEASURES if details and rows[0].readings.get(name)],
         "meanings": MEASURE_MEANINGS,
         "probability": leaderboard.format_probability,
         "limit": ENTROPY_LIMIT,

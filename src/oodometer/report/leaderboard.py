@@ -158,6 +158,12 @@ def _order_summary(rows: Sequence[LeaderboardRow], measure: str) -> str:
         return f"{start}; next is {next_model}."
     share = format_probability(first.higher_in_resamples)
     summary = f"{start}; it is higher than that of {next_model} in {share} of resamples."
+    if first.value == second.value:
+        names = [format_inline_name(row.model) for row in (first, second)]
+        summary = (
+            f"{names[0]} and {names[1]} have the same {measure} ({first.value:.3f}), and no model has "
+            f"a higher one; that of {names[0]} is higher in {share} of resamples."
+        )
     if len(rows) == 2:
         return summary
     n_certain = sum((row.higher_in_resamples or 0.0) >= MIN_CERTAIN_SHARE for row in rows[:-1])
