@@ -25,7 +25,7 @@ BENCHES := speed speed_randaugment speed_invariance speed_mmd speed_gradients sp
   speed_pools speed_heads speed_protocol report_size reference_pools speed_transport \
   quality_few_labels quality_no_shift quality_headline quality_digits quality_invariance_digits \
   quality_invariance_pacs quality_invariance_sentiment quality_measures_pacs \
-  quality_invariance_adult quality_strength
+  quality_invariance_adult quality_ranking quality_strength
 bench: .venv/.dev
 	@missed=; for one in $(BENCHES); do $(BIN)/python -m benchmarks.$$one || missed="$$missed $$one"; done; \
 	if [ -n "$$missed" ]; then echo "missed a bound:$$missed"; exit 1; fi

@@ -16,10 +16,11 @@ import numpy as np
 from benchmarks._results import RESULTS, data_folder, machine_facts, markdown_table, write_results
 from benchmarks.suites.reference_halves import ReferenceCase, all_cases
 from oodometer.assessment.conformal_interval import History
-from oodometer.assessment.diagnostics import COMPARED_METHODS, STATUSES_WORST_FIRST
+from oodometer.assessment.diagnostics import COMPARED_METHODS
 from oodometer.assessment.headline import SIMILARITY_DIAGNOSTICS
 from oodometer.cli._runtime import error_console
 from oodometer.core.array_types import Floats
+from oodometer.core.results import STATUSES_WORST_FIRST
 from oodometer.report.terminal import progress_bar
 
 SUITES = ("fmow", "pacs", "sentiment")

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 import oodometer
-from oodometer.assessment.diagnostics import (
-    DIAGNOSTICS,
-    Diagnostic,
-    DiagnosticContext,
-    diagnose,
-    worst_status,
-)
+from oodometer.assessment.diagnostics import DIAGNOSTICS, DiagnosticContext, diagnose
 from oodometer.core.calibration import Temperature
 from oodometer.core.predictions import Predictions
-from oodometer.core.results import Estimate
+from oodometer.core.results import Diagnostic, Estimate, worst_status
 from oodometer.testing import toy_predictions
 
 

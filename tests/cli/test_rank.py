@@ -9,14 +9,15 @@ import numpy as np
 from tests.support.command_line import assert_one_line_error, run, run_json
 
 
-def test_models_are_ordered_with_the_probability_of_beating_the_next(scorer_folder: Path) -> None:
+def test_models_are_ordered_with_the_certainty_of_the_order(scorer_folder: Path) -> None:
     words = ("rank", "scorers:shaky", "scorers:calm", "digits.npz")
     result = run_json(scorer_folder, *words, "-t", "brightness")
     assert [model["model"] for model in result["models"]] == ["calm", "shaky"]
-    assert result["models"][0]["beats_next"] > 0.9
+    assert result["models"][0]["higher_in_resamples"] > 0.9
     shown = run(scorer_folder, *words, "--score", "atc-mc", "--source-data", "digits.npz")
     assert shown.returncode == 0, shown.stderr
-    assert "beats the next" in shown.stdout
+    assert "% of resamples" in shown.stdout
+    assert "beats" not in shown.stdout
     assert "atc-mc" in shown.stdout
 
 
@@ -53,3 +54,14 @@ def test_strength_and_smoothness_names_are_applied(scorer_folder: Path) -> None:
     fixed = run_json(scorer_folder, *words, "randaugment", "--strength", "fixed", "--no-identity")
     assert fixed["measure"] == "MS-RandAug"
     assert run_json(scorer_folder, *words, "randaugment")["measure"] == "NI-RandAug"
+
+
+def test_source_adds_estimates_and_the_default_combines_them(scorer_folder: Path) -> None:
+    words = ("rank", "scorers:shaky", "scorers:calm", "digits.npz", "-t", "brightness",
+             "--source-data", "digits.npz")  # fmt: skip
+    result = run_json(scorer_folder, *words)
+    assert result["measure"].endswith(" + doc")
+    assert list(result["models"][0]["scores"]) == result["measure"].split(" + ")
+    shown = run(scorer_folder, *words, "--score", "ni")
+    assert "doc" in shown.stdout
+    assert "not of the accuracies" in " ".join(shown.stdout.split())

@@ -54,16 +54,16 @@ def test_order_follows_the_measure() -> None:
     assert all(entry.low <= entry.value <= entry.high for entry in result)
 
 
-def test_beats_next_is_one_for_clear_and_half_for_no_differences() -> None:
+def test_higher_in_resamples_is_one_for_clear_and_half_for_no_differences() -> None:
     result = rank(MODELS, vectors(400), transform=Noise(0.6))
-    assert result.models[0].beats_next == pytest.approx(1.0, abs=0.01)
-    assert result.models[-1].beats_next is None
+    assert result.models[0].higher_in_resamples == pytest.approx(1.0, abs=0.01)
+    assert result.models[-1].higher_in_resamples is None
     twins = rank({"a": MODELS[0], "b": MODELS[0]}, vectors(100), transform=Noise(0.6))
-    assert twins.models[0].beats_next == 0.5
+    assert twins.models[0].higher_in_resamples == 0.5
 
 
 def test_bootstrap_is_paired_by_example() -> None:
-    """A model that is better on every example beats the next with probability 1."""
+    """A model that is better on every example is higher in all resamples."""
     values = np.random.default_rng(0).random(200)
 
     def score(rows: Predictions) -> np.ndarray:
@@ -75,11 +75,11 @@ def test_bootstrap_is_paired_by_example() -> None:
     }
     result = rank(models, vectors(200), score=score)
     assert result.names == ("high", "low")
-    assert result.models[0].beats_next == 1.0
+    assert result.models[0].higher_in_resamples == 1.0
     assert result.models[0].high - result.models[0].low > 0.05
 
 
-def test_beats_next_matches_a_naive_bootstrap() -> None:
+def test_higher_in_resamples_matches_a_naive_bootstrap() -> None:
     data = vectors(60)
     models = [Wobbly("a", 2.0), Wobbly("b", 2.2)]
     result = rank(models, data, transform=Noise(0.8))
@@ -88,7 +88,7 @@ def test_beats_next_matches_a_naive_bootstrap() -> None:
     rng = np.random.default_rng(5)
     resamples = [rng.integers(0, 60, 60) for _ in range(4000)]
     wins = [np.sign(first[i].mean() - second[i].mean()) / 2 + 0.5 for i in resamples]
-    assert result.models[0].beats_next == pytest.approx(np.mean(wins), abs=0.05)
+    assert result.models[0].higher_in_resamples == pytest.approx(np.mean(wins), abs=0.05)
 
 
 @pytest.mark.parametrize("by", ["pa", "ne", "ei"])
@@ -106,7 +106,7 @@ def test_estimator_ranks_by_its_estimates() -> None:
         known, new = predict_dataset(model, source), predict_dataset(model, as_dataset(target))
         assert entry.value == get("doc").estimate(known, new).value
     assert result.names[0] == "calm"
-    assert result.models[0].beats_next == 1.0
+    assert result.models[0].higher_in_resamples == 1.0
     assert rank(MODELS, target, score=get("doc"), source=source) == result
 
 
@@ -167,7 +167,7 @@ def test_resultdoes_not_depend_on_row_order_or_batch_size() -> None:
     first = rank(MODELS, data, transform=Noise(0.6))
     second = rank(MODELS, data[order], transform=Noise(0.6), batch_size=7, threads=2)
     for one, other in zip(first, second, strict=True):
-        assert one.beats_next == other.beats_next
+        assert one.higher_in_resamples == other.higher_in_resamples
         assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
 
@@ -283,3 +283,65 @@ def test_smoothness_ranks_without_the_identity() -> None:
     assert not ranking.neighborhoods.identity
     assert rank(models, texts, transform="RandRep").measure == "NI-RandRep"
     assert rank(models, texts, transform="MS-RandRep", identity=True).measure == "NI-RandRep"
+
+
+def test_combination_is_the_mean_of_standardized_ranks() -> None:
+    source, target = labelled(300, 1), vectors(250, 2)
+    result = rank(MODELS, target, score="ni+doc", source=source, transform=Noise(0.6))
+    ni = {e.model: e.value for e in rank(MODELS, target, transform=Noise(0.6))}
+    doc = {e.model: e.value for e in rank(MODELS, target, score="doc", source=source)}
+    assert result.measure == "NI-Noise + doc"
+    assert result.columns == ("NI-Noise", "doc")
+    for entry in result:
+        assert entry.scores == pytest.approx({"NI-Noise": ni[entry.model], "doc": doc[entry.model]})
+        ranks = [sum(x[entry.model] > other for other in x.values()) / 2 for x in (ni, doc)]
+        assert entry.value == pytest.approx(np.mean(ranks))
+    assert result.names[0] == "calm"
+    assert result.models[0].higher_in_resamples == 1.0
+    assert result.neighborhoods is not None
+    assert rank(MODELS, target, score="DOC + ni", source=source, transform=Noise(0.6)) == result
+
+
+def test_default_score_depends_on_the_source() -> None:
+    target = vectors(60, 2)
+    assert rank(MODELS, target, transform=Noise(0.6)).measure == "NI-Noise"
+    with_source = rank(MODELS, target, source=labelled(80, 1), transform=Noise(0.6))
+    assert with_source.measure == "NI-Noise + doc"
+
+
+def test_explicit_measure_keeps_its_order_and_shows_estimates() -> None:
+    target, source = vectors(120, 2), labelled(80, 1)
+    plain = rank(MODELS, target, score="ni", transform=Noise(0.6))
+    shown = rank(MODELS, target, score="ni", source=source, transform=Noise(0.6))
+    assert shown.names == plain.names
+    assert [entry.value for entry in shown] == [entry.value for entry in plain]
+    assert shown.columns == ("doc",)
+    assert plain.columns == ()
+
+
+def test_estimates_of_models_without_probabilities_are_replaced_by_a_note() -> None:
+    models = {f"m{j}": lambda x, j=j: (x[:, j] > 0).astype(int) for j in range(2)}
+    options = {"source": labelled(80, 1), "transform": Noise(0.6)}
+    result = rank(models, vectors(60), score="ni", **options)
+    assert result.columns == ()
+    assert any("are not estimated by doc" in note for note in result.notes)
+    with pytest.raises(NotApplicable):
+        rank(models, vectors(60), **options)
+
+
+def test_ties_of_a_combination_go_to_the_estimate() -> None:
+    entries = ranking._ordered_entries(
+        ("a", "b"), np.array([0.5, 0.5]), np.full((3, 2), 0.5), [(), ()], ties=np.array([0.1, 0.2])
+    )
+    assert [entry.model for entry in entries] == ["b", "a"]
+
+
+@pytest.mark.parametrize("score", ["ni+pa", "doc+atc-mc", "ni+doc+atc-mc"])
+def test_only_one_measure_and_one_estimator_are_combined(score: str) -> None:
+    with pytest.raises(InputError, match="one neighborhood measure and one estimator"):
+        rank(MODELS, vectors(20), score=score, source=labelled(30, 1))
+
+
+def test_combination_needs_a_labelled_source() -> None:
+    with pytest.raises(InputError, match="'doc' needs labelled source data; got none"):
+        rank(MODELS, vectors(20), score="ni+doc")

@@ -15,7 +15,7 @@ from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
 from oodometer.estimators import get
-from oodometer.neighborhood.ranking import rank
+from oodometer.neighborhood.ranking import Ranking, rank
 from oodometer.neighborhood.results import ModelInvariance
 from oodometer.report._invariance_page import (
     MAX_TABLE_ROWS,
@@ -24,6 +24,8 @@ from oodometer.report._invariance_page import (
     single_model_summary,
     suitability_text,
 )
+from tests.neighborhood.test_class_frequencies import COLLAPSED, ORDINARY
+from tests.neighborhood.test_invariance import Noise, vectors
 from tests.report.conftest import HOSTILE
 from tests.report.test_neighborhood_view import draw_member
 from tests.report.test_page import Elements, specs
@@ -32,6 +34,10 @@ from tests.support.invariance_runs import DATA, Hashed, Nudge, run_invariance
 
 VECTORS = np.random.default_rng(0).normal(size=(40, 3))
 FACTS = {"Seed": "0"}
+
+
+def collapsed_ranking() -> Ranking:
+    return rank([*ORDINARY, COLLAPSED], vectors(600), transform=Noise(0.6))
 
 
 def page(run: invariance_runs.InvarianceRun, **options: Any) -> str:
@@ -163,9 +169,43 @@ def test_ranking_is_drawn_and_listed_with_probabilities() -> None:
     accuracies = chart(text, "Accuracies")
     assert len([row for row in accuracies if row["series"] == "known"]) == 2
     assert len([row for row in accuracies if row["series"] == "predicted by the line"]) == 3
-    assert f"{ranking.names[0]} has the highest PA-Nudge and beats" in words(text)
+    assert f"{ranking.names[0]} has the highest PA-Nudge; it is higher than" in words(text)
     assert "in the right order by known accuracy" in words(text)
     assert f"Least invariant examples of {ranking.names[0]}" in words(text)
+
+
+def test_untrustworthy_first_model_is_stated_above_the_table() -> None:
+    ranking = collapsed_ranking()
+    first = ranking.models[0]
+    text = ranking_page(ranking, title="t", reproduce=FACTS)
+    headline = words(text.split('id="models"')[0])
+    assert "critical" in headline
+    assert "The rank of collapsed is not to be trusted: it assigns" in headline
+    assert "is the certainty of the order by NI-Noise, not of the accuracies." in words(text)
+    assert "Higher than the next, % of resamples" in words(text)
+    assert "beat" not in words(text).lower()
+    rows = table(text, "Class frequencies")
+    assert [row[1] for row in rows] == list(ranking.names)
+    assert ["critical" in row[0] for row in rows] == [True, False, False, False]
+    assert rows[0][2] == f"{first.diagnostics[0].value:.2f}"
+
+
+def test_remarks_on_the_ranking_are_shown() -> None:
+    ranking = replace(collapsed_ranking(), notes=("the line falls",))
+    assert "The line falls." in words(ranking_page(ranking, title="t", reproduce=FACTS))
+
+
+def test_combination_has_a_column_for_each_part() -> None:
+    data = as_dataset(VECTORS, labels=np.arange(40) % 3)
+    models = Hashed("a", sure=0.8), Hashed("b", salt=7, sure=0.6), Hashed("c", salt=9, sure=0.7)
+    ranking, show = invariance_runs.run_ranking(VECTORS, *models, score="ni+doc", source=data)
+    text = ranking_page(ranking, show, title="t", reproduce=FACTS)
+    for row, entry in zip(table(text, "Models"), ranking, strict=True):
+        assert row[5:7] == [f"{entry.scores[name]:.3f}" for name in ("NI-Nudge", "doc")]
+    assert "NI-Nudge + doc is the mean of the standardized ranks by NI-Nudge and by doc" in words(
+        text
+    )
+    assert f"doc: {get('doc').assumes}." in words(text)
 
 
 def test_examples_are_those_of_the_chosen_model() -> None:

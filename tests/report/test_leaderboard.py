@@ -35,7 +35,7 @@ def test_leaderboard_keeps_the_ranking() -> None:
     assert [row.model for row in rows] == list(result.names)
     for row, one in zip(rows, result, strict=True):
         assert (row.value, row.low, row.high) == (one.value, one.low, one.high)
-        assert row.beats_next == one.beats_next
+        assert row.higher_in_resamples == one.higher_in_resamples
         assert row.known_accuracy == (0.25 if row.model == "b" else None)
         assert set(row.readings) == (
             {"ni", "ne", "ei", "pa"} if row.model == "b" else {"ni", "ne", "pa"}
@@ -50,7 +50,7 @@ def test_models_of_a_run_are_sorted() -> None:
     assert [row.value for row in rows] == sorted((r.value for r in rows), reverse=True)
     for row in rows:
         read = run.found[row.model].mean_with_interval("ni")
-        assert (row.value, row.low, row.high, row.beats_next) == (
+        assert (row.value, row.low, row.high, row.higher_in_resamples) == (
             read.value,
             read.low,
             read.high,
@@ -131,13 +131,31 @@ def test_summary_describes_the_order_and_its_reliability() -> None:
         LeaderboardRow("c", 0.7, 0.6, 0.8),
     ]
     assert leaderboard_summary(rows, "NI-X") == (
-        "a has the highest NI-X and beats b (0.800) with a probability of 96 %. "
-        "1 of the 2 steps from one model to the next is reliable (probability of 95 % or more)."
+        "a has the highest NI-X; it is higher than that of b (0.800) in 96 % of resamples. "
+        "1 of the 2 steps from one model to the next is certain (95 % of resamples or more)."
     )
     plain = [LeaderboardRow("a", 0.9, 0.8, 1.0), LeaderboardRow("b" * 100, 0.8, 0.7, 0.9)]
     assert (
         leaderboard_summary(plain, "NI-X")
         == f"a has the highest NI-X; next is {'b' * 59}… (0.800)."
+    )
+
+
+def test_tied_first_models_are_both_named() -> None:
+    rows = [LeaderboardRow("a", 0.5, 0.4, 0.6, 0.3), LeaderboardRow("b", 0.5, 0.4, 0.6)]
+    assert leaderboard_summary(rows, "NI-X + doc") == (
+        "a and b have the same NI-X + doc (0.500), and no model has a higher one; that of a is "
+        "higher in 30 % of resamples."
+    )
+
+
+def test_caution_follows_the_order() -> None:
+    rows = [
+        LeaderboardRow("a", 0.9, 0.8, 1.0, 0.99, caution="The rank of a is not to be trusted."),
+        LeaderboardRow("b", 0.8, 0.7, 0.9),
+    ]
+    assert leaderboard_summary(rows, "NI-X").endswith(
+        "in 99 % of resamples. The rank of a is not to be trusted."
     )
 
 

@@ -25,7 +25,6 @@ from oodometer.assessment.diagnostics import (
     LabelledConfidences,
     diagnose,
     estimate_range,
-    worst_status,
 )
 from oodometer.assessment.ppi import (
     PPI_METHOD,
@@ -56,7 +55,7 @@ from oodometer.core.calibration import (
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
-from oodometer.core.results import Estimate
+from oodometer.core.results import Estimate, worst_status
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
 

@@ -11,23 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal
 
 import numpy as np
 
 from oodometer.core.array_types import Bools, Floats
 from oodometer.core.calibration import Calibration, Temperature
 from oodometer.core.errors import NotApplicable
-from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions
-from oodometer.core.results import Estimate
+from oodometer.core.results import Diagnostic, Estimate, status_by_limits
 from oodometer.core.stats import sorted_ks_distance
 from oodometer.estimators.atc import FalselyIdentified, falsely_identified
 
-Status = Literal["ok", "warning", "critical"]
-# A status is shown by a shape and a word, not by a colour alone, for colour-blind readers.
-STATUS_SHAPES: dict[str, str] = {"ok": "●", "warning": "▲", "critical": "■"}
-STATUSES_WORST_FIRST: tuple[Status, ...] = ("critical", "warning", "ok")
 # Without shift, these methods give similar estimates. The estimates of other methods may differ
 # even without shift, for example if the scores are not calibrated.
 COMPARED_METHODS = ("atc-mc", "doc", "im", "cot")
@@ -48,41 +42,6 @@ CLASS_RATIO_LEVEL = 0.01
 # this many standard errors.
 MIN_ATC_BIAS = 0.02
 MIN_ATC_BIAS_DEVIATIONS = 2.576
-
-
-@dataclass(frozen=True)
-class Diagnostic:
-    """Value of one check, its status, its meaning, and what to do if the status is not ok."""
-
-    name: str
-    value: float
-    status: Status
-    meaning: str
-    advice: str = ""
-
-    @property
-    def advice_text(self) -> str:
-        """Return the advice, or "nothing" if the status is ok.
-
-        >>> Diagnostic("d", 3.0, "ok", "errors", "label more rows").advice_text
-        'nothing'
-        """
-        return "nothing" if self.status == "ok" else self.advice
-
-    @property
-    def formatted_value(self) -> str:
-        """Return the value as text: large numbers as integers, others with three digits.
-
-        >>> Diagnostic("d", 11890.0, "ok", "m").formatted_value
-        '11,890'
-        >>> Diagnostic("d", 0.0123, "critical", "m").formatted_value
-        '0.0123'
-        """
-        is_count = 100 <= abs(self.value) < 1e15
-        return f"{self.value:,.0f}" if is_count else f"{self.value:.3g}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return fields_to_jsonable(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +65,6 @@ class DiagnosticContext:
     temperature: Temperature | None
     labelled: LabelledConfidences | None = None
     calibration: Calibration | None = None
-
-
-def _status(value: float, warning: float, critical: float) -> Status:
-    """Return the status of a value for which larger is worse."""
-    if value >= critical:
-        return "critical"
-    return "warning" if value >= warning else "ok"
 
 
 def _facts_by_method(context: DiagnosticContext, name: str) -> dict[str, float]:
@@ -139,12 +91,6 @@ def estimate_range(estimates: Sequence[Estimate]) -> float:
     return max(values) - min(values)
 
 
-def worst_status(diagnostics: Sequence[Diagnostic]) -> Status:
-    """Return the worst status of the diagnostics, or ok if there are no diagnostics."""
-    statuses = {diagnostic.status for diagnostic in diagnostics}
-    return next((status for status in STATUSES_WORST_FIRST if status in statuses), "ok")
-
-
 def score_distance(context: DiagnosticContext) -> Diagnostic:
     """Compute the Kolmogorov–Smirnov distance between the confidences of source and target."""
     source, target = context.source, context.target
@@ -155,7 +101,7 @@ def score_distance(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "score_distance",
         value,
-        "ok" if value <= noise else _status(value, *STATUS_LIMITS["score_distance"]),
+        "ok" if value <= noise else status_by_limits(value, *STATUS_LIMITS["score_distance"]),
         "largest gap between the distributions of confidence on source and target; the larger it "
         "is, the more an estimate depends on its assumption",
         "do not rely on the estimate until it is confirmed on some labelled target rows",
@@ -169,7 +115,7 @@ def outside_support(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "outside_support",
         value,
-        _status(value, max(0.01, 4 / len(source)), max(0.05, 8 / len(source))),
+        status_by_limits(value, max(0.01, 4 / len(source)), max(0.05, 8 / len(source))),
         "share of the target whose confidence is outside the range of the source, where the "
         "accuracy is unknown",
         "inspect these rows and label some; the source may not contain rows of their kind",
@@ -211,7 +157,7 @@ def domain_auc(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "domain_auc",
         value,
-        _status(value, *STATUS_LIMITS["domain_auc"]),
+        status_by_limits(value, *STATUS_LIMITS["domain_auc"]),
         "AUROC, on held-out rows, of a classifier that separates target rows from source rows; 0.5 "
         "means that they cannot be separated",
         "the target is a different kind of data: label some of its rows",
@@ -224,7 +170,7 @@ def beyond_support(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "beyond_support",
         value,
-        _status(value, *STATUS_LIMITS["beyond_support"]),
+        status_by_limits(value, *STATUS_LIMITS["beyond_support"]),
         "share of the target that is farther from the source, in feature space, than 99 % of source "
         "rows are from each other; 1 % is expected without shift",
         "inspect these rows and label some; the source may not contain rows of their kind",
@@ -255,7 +201,7 @@ def class_shift(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "class_shift",
         value,
-        _status(value - noise, *STATUS_LIMITS["class_shift"]),
+        status_by_limits(value - noise, *STATUS_LIMITS["class_shift"]),
         "total variation distance between the predicted classes of source and target; if it is "
         "large, class frequencies changed or classes are confused in a new way",
         "under label shift read mlls and bbse (cot is then too low); under any other shift "
@@ -291,7 +237,7 @@ def class_frequency_ratio(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "class_frequency_ratio",
         value,
-        _status(value, *STATUS_LIMITS["class_frequency_ratio"]),
+        status_by_limits(value, *STATUS_LIMITS["class_frequency_ratio"]),
         meaning,
         "do not rely on precision, F1 and average precision of this class; label some target rows "
         "that are predicted as this class",
@@ -307,7 +253,7 @@ def class_collapse(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "class_collapse",
         value,
-        _status(value, *STATUS_LIMITS["class_collapse"]) if has_grown else "ok",
+        status_by_limits(value, *STATUS_LIMITS["class_collapse"]) if has_grown else "ok",
         "share of the target that is assigned to its most predicted class; a model that predicts "
         "one class for everything may be confident and wrong",
         "inspect rows of that class; different preprocessing of the inputs is a frequent cause",
@@ -320,7 +266,7 @@ def source_errors(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "source_errors",
         float(value),
-        _status(-value, -49, -9),
+        status_by_limits(-value, -49, -9),
         "errors of the model on the source; thresholds and error rates are estimated from them, "
         "and are imprecise if there are few",
         "label more source rows",
@@ -335,7 +281,7 @@ def estimator_spread(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "estimator_spread",
         value,
-        _status(value, *STATUS_LIMITS["estimator_spread"]),
+        status_by_limits(value, *STATUS_LIMITS["estimator_spread"]),
         f"difference between the highest and the lowest estimate of {', '.join(COMPARED_METHODS)} "
         "(of all methods if fewer than two of these were run); methods with different assumptions "
         "that agree are more credible",
@@ -371,7 +317,7 @@ def calibration_gap(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "calibration_gap",
         value,
-        "ok" if is_noise else _status(value, *STATUS_LIMITS["calibration_gap"]),
+        "ok" if is_noise else status_by_limits(value, *STATUS_LIMITS["calibration_gap"]),
         "difference of mean confidence and accuracy on held-out source rows, after calibration by "
         f"{calibration.method}; methods that read scores as probabilities are wrong by about as much",
         "disregard ac, cot, mlls, leap and the expected metrics, or calibrate by another method "

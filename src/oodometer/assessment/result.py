@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from oodometer.assessment.conformal_interval import ShiftInterval
-from oodometer.assessment.diagnostics import Diagnostic, Status
 from oodometer.assessment.ppi import PPI_METHOD
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import to_jsonable
-from oodometer.core.results import Estimate
+from oodometer.core.results import Diagnostic, Estimate, Status
 
 
 def format_percent(fraction: float) -> str:

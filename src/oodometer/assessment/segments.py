@@ -17,19 +17,14 @@ import numpy as np
 
 from oodometer.assessment.bootstrap import LearnedSource, stabilize_variance
 from oodometer.assessment.conformal_interval import History
-from oodometer.assessment.diagnostics import (
-    DiagnosticContext,
-    class_shift,
-    score_distance,
-    worst_status,
-)
+from oodometer.assessment.diagnostics import DiagnosticContext, class_shift, score_distance
 from oodometer.assessment.ppi import MIN_LABELS, BinnedAccuracy, UnlabelledMoments, ppi_estimate
 from oodometer.assessment.result import Segment
 from oodometer.core.array_types import Array, Bools, Floats
 from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
-from oodometer.core.results import Estimate
+from oodometer.core.results import Estimate, worst_status
 from oodometer.core.stats import accuracy_interval, rng_for
 
 METHOD = "segment"

@@ -41,8 +41,12 @@ def rank(
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     *,
     score: Annotated[
-        str, typer.Option(help="Score to rank by: ni, pa, ne, ei, or an estimator such as atc-mc.")
-    ] = "ni",
+        str | None,
+        typer.Option(
+            help="Score to rank by: ni, pa, ne, ei, an estimator such as atc-mc, or both joined by "
+            "+, such as ni+doc. Default: ni, or ni+doc with --source-data."
+        ),
+    ] = None,
     transform_options: TransformOptions,
     sampling: SamplingOptions,
     source_data: Annotated[list[str] | None, typer.Option(help=SOURCE_DATA_HELP)] = None,

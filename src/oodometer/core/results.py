@@ -1,15 +1,20 @@
-"""Results of estimators, measures and metrics: Estimate and Score."""
+"""Results of estimators, measures, metrics and checks: Estimate, Score and Diagnostic."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import fields_to_jsonable
+
+Status = Literal["ok", "warning", "critical"]
+# A status is shown by a shape and a word, not by a colour alone, for colour-blind readers.
+STATUS_SHAPES: dict[str, str] = {"ok": "●", "warning": "▲", "critical": "■"}
+STATUSES_WORST_FIRST: tuple[Status, ...] = ("critical", "warning", "ok")
 
 
 @dataclass(frozen=True)
@@ -115,3 +120,55 @@ class Score:
         facts = {name: float(fact) for name, fact in self.facts.items()}
         by_class = {name: float(value) for name, value in self.by_class.items()}
         return {**fields_to_jsonable(self), "facts": facts, "by_class": by_class}
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Value of one check, its status, its meaning, and what to do if the status is not ok."""
+
+    name: str
+    value: float
+    status: Status
+    meaning: str
+    advice: str = ""
+
+    @property
+    def advice_text(self) -> str:
+        """Return the advice, or "nothing" if the status is ok.
+
+        >>> Diagnostic("d", 3.0, "ok", "errors", "label more rows").advice_text
+        'nothing'
+        """
+        return "nothing" if self.status == "ok" else self.advice
+
+    @property
+    def formatted_value(self) -> str:
+        """Return the value as text: large numbers as integers, others with three digits.
+
+        >>> Diagnostic("d", 11890.0, "ok", "m").formatted_value
+        '11,890'
+        >>> Diagnostic("d", 0.0123, "critical", "m").formatted_value
+        '0.0123'
+        """
+        is_count = 100 <= abs(self.value) < 1e15
+        return f"{self.value:,.0f}" if is_count else f"{self.value:.3g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return fields_to_jsonable(self)
+
+
+def status_by_limits(value: float, warning: float, critical: float) -> Status:
+    """Return the status of a value for which larger is worse.
+
+    >>> status_by_limits(0.15, 0.1, 0.2)
+    'warning'
+    """
+    if value >= critical:
+        return "critical"
+    return "warning" if value >= warning else "ok"
+
+
+def worst_status(diagnostics: Sequence[Diagnostic]) -> Status:
+    """Return the worst status of the diagnostics, or ok if there are no diagnostics."""
+    statuses = {diagnostic.status for diagnostic in diagnostics}
+    return next((status for status in STATUSES_WORST_FIRST if status in statuses), "ok")

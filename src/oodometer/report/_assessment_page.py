@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oodometer.assessment.diagnostics import STATUSES_WORST_FIRST
 from oodometer.assessment.optional_analyses import AdditionalResults
 from oodometer.assessment.result import Assessment
 from oodometer.core.format import few_rows_warning, pluralize
 from oodometer.core.predictions import Predictions
+from oodometer.core.results import STATUSES_WORST_FIRST
 from oodometer.estimators.atc import atc_source_bound
 from oodometer.report.assessment_figures import draw_assessment_figures
 from oodometer.report.page import render

@@ -7,14 +7,14 @@ Invariance", TMLR 2023.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from oodometer import estimators
-from oodometer.assessment.diagnostics import Status
 from oodometer.assessment.result import format_percent
 from oodometer.core.errors import InputError
+from oodometer.core.results import Status, worst_status
 from oodometer.neighborhood.ranking import Ranking
 from oodometer.neighborhood.results import (
     ENTROPY_LIMIT,
@@ -179,11 +179,12 @@ def ranking_page(
         details = NeighborhoodDetails(
             result=neighborhoods,
             sampler=sampler,
-            measure=labels[ranking.measure],
+            measure=next(labels[n] for n in (ranking.measure, *ranking.columns) if n in labels),
             model=neighborhoods[model or ranking.names[0]].model,
         )
     rows = leaderboard.leaderboard_from_ranking(ranking, accuracies)
     context = _page_context(rows, ranking.measure, details)
+    context["remarks"] = [f"{note[0].upper()}{note[1:]}." for note in ranking.notes]
     context |= {"title": title, "reproduce": reproduce, "omissions": omissions}
     return render("invariance_page.html", context)
 
@@ -213,11 +214,16 @@ def _page_context(
         "figures": _model_figures(rows, measure, details),
         "n_concordant": n_concordant,
         "n_pairs": n_pairs,
-        "measures": [name for name in MEASURES if rows[0].readings.get(name)],
+        "measures": [name for name in MEASURES if details and rows[0].readings.get(name)],
         "meanings": MEASURE_MEANINGS,
         "probability": leaderboard.format_probability,
         "limit": ENTROPY_LIMIT,
-        "assumes": _estimator_assumption(measure),
+        "assumptions": _estimator_assumptions((measure, *rows[0].scores)),
+        "columns": list(rows[0].scores),
+        "checks": _check_rows(rows[:MAX_TABLE_ROWS]),
+        "first_status": worst_status(rows[0].diagnostics),
+        "explanation": leaderboard.order_explanation(measure, tuple(rows[0].scores)),
+        "remarks": [],
     }
     if details is not None:
         result = details.result
@@ -328,9 +334,22 @@ def _model_figures(
     return [order] if accuracy is None else [order, accuracy]
 
 
-def _estimator_assumption(measure: str) -> str:
-    """Return the assumption of a measure that is an estimator; empty for other measures."""
-    for estimator in estimators.available():
-        if estimator.name == measure:
-            return estimator.assumes
-    return ""
+def _estimator_assumptions(names: Sequence[str]) -> dict[str, str]:
+    """Return the assumption of each name that is the name of an estimator."""
+    assumptions = {estimator.name: estimator.assumes for estimator in estimators.available()}
+    return {name: assumptions[name] for name in names if name in assumptions}
+
+
+def _check_rows(rows: Sequence[LeaderboardRow]) -> list[dict[str, Any]]:
+    """Return the rows of the table of diagnostics, one per model and diagnostic."""
+    return [
+        {
+            "model": row.model,
+            "status": check.status,
+            "value": f"{check.value:.2f}",
+            "meaning": check.meaning,
+            "advice": check.advice_text,
+        }
+        for row in rows
+        for check in row.diagnostics
+    ]

@@ -33,8 +33,8 @@ def order_figure(rows: Sequence[LeaderboardRow], measure: str) -> Figure:
         title="Order of the models",
         caption=f"Each point is the {measure} of a model; its line is the 95 % confidence interval "
         "(sampling of the examples only). All models classified the same examples and draws, so "
-        "the order can be reliable even if intervals overlap; see the probability of beating the "
-        f"next model.{omission}",
+        "the order can be certain even if intervals overlap; see the share of resamples in which "
+        f"the value is higher than that of the next model.{omission}",
         alt=f"{measure} of {len(drawn)} models, from {drawn[0].value:.3f} "
         f"({format_inline_name(names[0])}) to {drawn[-1].value:.3f} "
         f"({format_inline_name(names[-1])}).",

@@ -11,12 +11,13 @@ import numpy as np
 from oodometer.assessment.result import format_percent
 from oodometer.core.array_types import Array
 from oodometer.core.predictions import Predictions
+from oodometer.core.results import Diagnostic
 from oodometer.neighborhood.ranking import Ranking
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, ModelInvariance
 from oodometer.report.histograms import truncate_name
 
-# A step from one model to the next is called reliable from this probability on.
-CONFIDENT_WIN_PROBABILITY = 0.95
+# A step from one model to the next is called certain from this share of resamples on.
+MIN_CERTAIN_SHARE = 0.95
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,21 @@ class LeaderboardRow:
     """Model with the value that it is ranked by, its other measures and its accuracies.
 
     `predicted_accuracy` is predicted from the value, by a line fitted to the models of known
-    accuracy.
+    accuracy. `scores` are further scores by name, and `caution` tells why the rank may be wrong.
     """
 
     model: str
     value: float
     low: float
     high: float
-    beats_next: float | None = None
+    higher_in_resamples: float | None = None
     predicted_accuracy: float | None = None
     known_accuracy: float | None = None
     readings: Mapping[str, MeanWithInterval] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    caution: str = ""
 
 
 def leaderboard_from_ranking(
@@ -49,11 +53,14 @@ def leaderboard_from_ranking(
             value=entry.value,
             low=entry.low,
             high=entry.high,
-            beats_next=entry.beats_next,
+            higher_in_resamples=entry.higher_in_resamples,
             predicted_accuracy=entry.accuracy,
             known_accuracy=known_accuracies.get(entry.model),
             readings=dict(results[entry.model].all_measures()) if results else {},
             notes=entry.notes,
+            diagnostics=entry.diagnostics,
+            scores=entry.scores,
+            caution=entry.caution,
         )
         for entry in ranking
     ]
@@ -135,26 +142,53 @@ def concordant_pairs(rows: Sequence[LeaderboardRow]) -> tuple[int, int]:
 def leaderboard_summary(rows: Sequence[LeaderboardRow], measure: str) -> str:
     """Describe the order of the models and its reliability.
 
-    >>> a = LeaderboardRow("a", 0.9, 0.88, 0.92, beats_next=0.99)
+    >>> a = LeaderboardRow("a", 0.9, 0.88, 0.92, higher_in_resamples=0.99)
     >>> leaderboard_summary([a, LeaderboardRow("b", 0.8, 0.78, 0.82)], "NI-RandAug")
-    'a has the highest NI-RandAug and beats b (0.800) with a probability of 99 %.'
+    'a has the highest NI-RandAug; it is higher than that of b (0.800) in 99 % of resamples.'
     """
+    order = _order_summary(rows, measure)
+    return f"{order} {rows[0].caution}" if rows[0].caution else order
+
+
+def _order_summary(rows: Sequence[LeaderboardRow], measure: str) -> str:
     first, second = rows[0], rows[1]
     start = f"{format_inline_name(first.model)} has the highest {measure}"
     next_model = f"{format_inline_name(second.model)} ({second.value:.3f})"
-    if first.beats_next is None:
+    if first.higher_in_resamples is None:
         return f"{start}; next is {next_model}."
-    summary = (
-        f"{start} and beats {next_model} with a probability of "
-        f"{format_probability(first.beats_next)}."
-    )
+    share = format_probability(first.higher_in_resamples)
+    summary = f"{start}; it is higher than that of {next_model} in {share} of resamples."
+    if first.value == second.value:
+        names = [format_inline_name(row.model) for row in (first, second)]
+        summary = (
+            f"{names[0]} and {names[1]} have the same {measure} ({first.value:.3f}), and no model has "
+            f"a higher one; that of {names[0]} is higher in {share} of resamples."
+        )
     if len(rows) == 2:
         return summary
-    n_reliable = sum((row.beats_next or 0.0) >= CONFIDENT_WIN_PROBABILITY for row in rows[:-1])
+    n_certain = sum((row.higher_in_resamples or 0.0) >= MIN_CERTAIN_SHARE for row in rows[:-1])
     return (
-        f"{summary} {n_reliable} of the {len(rows) - 1} steps from one model to the next "
-        f"{'is' if n_reliable == 1 else 'are'} reliable (probability of "
-        f"{100 * CONFIDENT_WIN_PROBABILITY:.0f} % or more)."
+        f"{summary} {n_certain} of the {len(rows) - 1} steps from one model to the next "
+        f"{'is' if n_certain == 1 else 'are'} certain ({100 * MIN_CERTAIN_SHARE:.0f} % of resamples "
+        "or more)."
+    )
+
+
+def order_explanation(measure: str, columns: Sequence[str] = ()) -> str:
+    """Return the statement beside a table of ranked models: what the share of resamples means.
+
+    >>> order_explanation("NI-RandAug")
+    'The share of resamples is the certainty of the order by NI-RandAug, not of the accuracies.'
+    """
+    combined = ""
+    if len(columns) > 1:
+        combined = (
+            f"{measure} is the mean of the standardized ranks by {' and by '.join(columns)}: 0 for "
+            "the worst model, 1 for the best. "
+        )
+    return (
+        f"{combined}The share of resamples is the certainty of the order by {measure}, not of the "
+        "accuracies."
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oodometer.assessment.diagnostics import STATUS_SHAPES
 from oodometer.assessment.result import format_interval, format_percent
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
+from oodometer.core.results import STATUS_SHAPES
 from oodometer.data.atomic import atomic_write
 from oodometer.report.histograms import truncate_name
 

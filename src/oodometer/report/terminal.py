@@ -27,15 +27,20 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from oodometer.assessment.diagnostics import STATUS_SHAPES
 from oodometer.assessment.result import Assessment, Segment, format_interval, format_percent
 from oodometer.core.format import few_rows_warning
 from oodometer.core.protocols import ProgressCallback
+from oodometer.core.results import STATUS_SHAPES
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, SamplingCost
+from oodometer.report.leaderboard import (
+    leaderboard_from_ranking,
+    leaderboard_summary,
+    order_explanation,
+)
 
 if TYPE_CHECKING:
     from oodometer.assessment.optional_analyses import AdditionalResults
-    from oodometer.neighborhood.ranking import Ranking
+    from oodometer.neighborhood.ranking import RankedModel, Ranking
     from oodometer.neighborhood.suitability import TransformSuitability
     from oodometer.report.demo_page import Comparison
 
@@ -432,22 +437,43 @@ def _cost_text(cost: SamplingCost) -> str:
 
 def show_ranking(console: Console, ranking: Ranking) -> None:
     """Print the ranked models, best first, and the notes on them."""
-    rows = []
-    for place, entry in enumerate(ranking, start=1):
-        beats_next = "" if entry.beats_next is None else f"{100 * entry.beats_next:.0f} %"
-        accuracy = ""
-        if entry.accuracy is not None:
-            accuracy = format_percent(min(max(entry.accuracy, 0.0), 1.0))
-        interval = f"{entry.low:.3f}–{entry.high:.3f}"
-        rows.append((str(place), entry.model, f"{entry.value:.3f}", interval, beats_next, accuracy))
+    ordered = leaderboard_from_ranking(ranking, {})
+    if len(ordered) > 1:
+        console.print(text_line(leaderboard_summary(ordered, ranking.measure)))
     title = f"{ranking.data}: {ranking.n:,} unlabelled examples, ranked by {ranking.measure}"
-    headings = ["", "model", ranking.measure, "95 %", "beats the next"]
+    higher = "higher than the next, % of resamples"
+    headings = ["", "model", ranking.measure, "95 %", higher, *ranking.columns]
     if any(entry.accuracy is not None for entry in ranking):
         headings.append("predicted accuracy %")
+    rows = [(str(place), *_ranking_cells(entry)) for place, entry in enumerate(ranking, start=1)]
     console.print(table(title, headings, rows))
+    console.print(text_line(order_explanation(ranking.measure, ranking.columns)))
     for entry in ranking:
-        for note in entry.notes:
-            console.print(_warning(f"{entry.model}: {note}."))
+        _show_cautions(console, entry)
+    for note in ranking.notes:
+        console.print(_warning(f"{note[0].upper()}{note[1:]}."))
+
+
+def _ranking_cells(entry: RankedModel) -> list[str]:
+    higher = accuracy = ""
+    if entry.higher_in_resamples is not None:
+        higher = f"{100 * entry.higher_in_resamples:.0f}"
+    if entry.accuracy is not None:
+        accuracy = format_percent(min(max(entry.accuracy, 0.0), 1.0))
+    interval = f"{entry.low:.3f}–{entry.high:.3f}"
+    scores = [f"{value:.3f}" for value in entry.scores.values()]
+    return [entry.model, f"{entry.value:.3f}", interval, higher, *scores, accuracy]
+
+
+def _show_cautions(console: Console, entry: RankedModel) -> None:
+    """Print the diagnostics of a model that are not ok, and the notes on the model."""
+    for check in entry.diagnostics:
+        if check.status != "ok":
+            start = f"{STATUS_SHAPES[check.status]} {check.status}: {entry.model}: "
+            text = f"{start}{check.meaning}; {check.advice}."
+            console.print(text_line(text, STATUS_STYLES[check.status]))
+    for note in entry.notes:
+        console.print(_warning(f"{entry.model}: {note}."))
 
 
 def show_transforms(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
