@@ -67,11 +67,16 @@ def test_worst_diagnostics_come_first_with_advice(assessed: str, assessment: Ass
     assert all(d.advice_text == "nothing" for d in assessment.diagnostics if d not in problems)
 
 
-def test_gauge_shows_the_headline_and_its_intervals(assessed: str, assessment: Assessment) -> None:
-    (gauge,) = re.findall(r'<svg class="gauge".*?</svg>', assessed, flags=re.DOTALL)
-    estimate, values = assessment.headline.estimate, [e.value for e in assessment.estimates]
-    assert estimate.low is not None
-    ends = (estimate.low, assessment.source_interval[0], min(values))
+def test_gauge_shows_the_headline_and_its_intervals(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> None:
+    value = assessment.headline.estimate.value
+    estimate = replace(assessment.headline.estimate, low=value - 0.03, high=value + 0.02)
+    result = replace(assessment, headline=replace(assessment.headline, estimate=estimate))
+    page = assessment_page(result, source, target, title="t", reproduce={})
+    (gauge,) = re.findall(r'<svg class="gauge".*?</svg>', page, flags=re.DOTALL)
+    values = [e.value for e in assessment.estimates]
+    ends = (value - 0.03, assessment.source_interval[0], min(values))
     drawn = re.findall(r'<rect class="(\w+)" x="([\d.]+)%"', gauge)
     assert {name: float(x) for name, x in drawn} == {
         name: pytest.approx(100 * end)

@@ -125,9 +125,10 @@ def resample_mean_changes(values: Floats, weights: Array, n: int) -> Floats:
     The rows are a sample of `n` rows, and the changes are scaled to those of n rows.
     """
     draws = weights.astype(np.float64)
-    total = np.maximum(draws.sum(axis=1, keepdims=True), 1)
-    changes = (draws @ values / total - values.mean(axis=0)) * np.sqrt(len(values) / n)
-    return np.asarray(changes)
+    total = draws.sum(axis=1, keepdims=True)
+    changes = draws @ values / np.maximum(total, 1) - values.mean(axis=0)
+    # A replicate of few rows can be empty.
+    return np.asarray(np.where(total > 0, changes, 0.0) * np.sqrt(len(values) / n))
 
 
 def row_influence(probs: Floats, *, solution: Floats, prior: Floats, slope: Floats) -> Floats:

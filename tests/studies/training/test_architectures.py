@@ -53,10 +53,10 @@ def count(name: str, settings: dict[str, Any], shape: InputShape) -> int:
 
 
 def test_names_are_unique() -> None:
-    names = ["mlp", "text-cnn", "nin", "vgg", "resnet", "small-cnn", "dg-cnn", "encoder"]
+    names = ["mlp", "text-cnn", "nin", "vgg", "resnet", "small-cnn", "dg-cnn", "encoder", "head"]
     assert list(MEMBERS) == names
     assert [vars(member)["name"] for member in MEMBERS.values()] == names
-    assert {tiny.name for tiny in ALL} == {*names} - {"encoder"}
+    assert {tiny.name for tiny in ALL} == {*names} - {"encoder", "head"}
 
 
 @each
