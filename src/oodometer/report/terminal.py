@@ -32,11 +32,6 @@ from oodometer.core.format import few_rows_warning
 from oodometer.core.protocols import ProgressCallback
 from oodometer.core.results import STATUS_SHAPES
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, SamplingCost
-from oodometer.report.leaderboard import (
-    leaderboard_from_ranking,
-    leaderboard_summary,
-    order_explanation,
-)
 
 if TYPE_CHECKING:
     from oodometer.assessment.optional_analyses import AdditionalResults
@@ -437,6 +432,13 @@ def _cost_text(cost: SamplingCost) -> str:
 
 def show_ranking(console: Console, ranking: Ranking) -> None:
     """Print the ranked models, best first, and the notes on them."""
+    # Imported here, because commands that rank nothing do not need it.
+    from oodometer.report.leaderboard import (
+        leaderboard_from_ranking,
+        leaderboard_summary,
+        order_explanation,
+    )
+
     ordered = leaderboard_from_ranking(ranking, {})
     if len(ordered) > 1:
         console.print(text_line(leaderboard_summary(ordered, ranking.measure)))
