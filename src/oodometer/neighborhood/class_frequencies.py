@@ -194,7 +194,7 @@ def _diagnostic(
         status_by_limits(excess, *STATUS_LIMITS),
         f"{_describe_top_class(predicted, model)}; the total variation distance between its "
         f"predicted class frequencies and the median of the models is {distance:.2f}, of which "
-        f"sampling noise explains {noise:.2f}",
+        f"sampling noise explains up to {noise:.2f}",
         "look at examples on which it differs from the other models, or label some examples, before "
         "you choose it",
     )
@@ -235,7 +235,7 @@ def two_model_note(predicted: PredictedClasses, *, seed: int) -> str:
     return (
         f"{predicted.models[0]} assigns {first} of the examples to class {predicted.class_names[k]} "
         f"and {predicted.models[1]} assigns {second} of them; the total variation distance between "
-        f"their predicted class frequencies is {distance:.2f}, of which sampling noise explains "
+        f"their predicted class frequencies is {distance:.2f}, of which sampling noise explains up to "
         f"{noise:.2f}. With two models it is not known which of them is wrong: compare them with a "
         "third one, or label some examples"
     )
