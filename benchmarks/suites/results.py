@@ -15,9 +15,9 @@ import oodometer
 from benchmarks.suites.case import MANY_CLASSES, Case, CaseKey, iterate_cases, plan_cases
 from benchmarks.suites.files import write_atomically
 from benchmarks.suites.outputs import group_outputs
-from benchmarks.suites.shift_statistics import case_statistics, total_variation
 from benchmarks.suites.suite import Suite, Workspace
 from oodometer import estimators
+from oodometer.core.array_types import Ints
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
 
@@ -56,10 +56,21 @@ def result_row(case: Case, replicates: int) -> dict[str, Any]:
     for each in result.estimates:
         row |= {f"est_{each.method}": each.value, f"low_{each.method}": each.low,
                 f"high_{each.method}": each.high}  # fmt: skip
+        if each.method == "regime":
+            row |= each.facts
     for check in result.diagnostics:
         row |= {f"diag_{check.name}": check.value, f"status_{check.name}": check.status}
-    row |= case_statistics(source, target.without_labels())
-    return row | {"seconds": time.process_time() - start}
+    smallest = min(np.bincount(_labels(source), minlength=source.k)) if source.has_probs else None
+    return row | {
+        "smallest_class": smallest if smallest is None else int(smallest),
+        "ks_noise": math.sqrt(1 / source.n + 1 / target.n),
+        "seconds": time.process_time() - start,
+    }
+
+
+def _labels(rows: Predictions) -> Ints:
+    assert rows.labels is not None
+    return rows.labels
 
 
 def _methods(source: Predictions) -> list[str] | None:
@@ -80,7 +91,7 @@ def _names(case: Case) -> dict[str, Any]:
         shares = [
             np.bincount(labels, minlength=suite.k) / len(labels) for labels in (first, second)
         ]
-        true_tv = total_variation(*shares)
+        true_tv = float(np.abs(shares[0] - shares[1]).sum() / 2)
     regime = key.regime
     if regime in ("shift", "both") and key.target in suite.target_regimes:
         regime = suite.target_regimes[key.target] if key.regime == "shift" else "label"

@@ -3,7 +3,7 @@
 >>> import oodometer
 >>> source = oodometer.Predictions.from_probs([[0.9, 0.1], [0.6, 0.4]], labels=[0, 1])
 >>> target = oodometer.Predictions.from_probs([[0.8, 0.2], [0.5, 0.5]])
->>> oodometer.estimate(source, target, methods=["doc"], temperature=None).headline.estimate.value
+>>> oodometer.estimate(source, target, methods=["doc"], temperature=None)["doc"].value
 0.4
 """
 

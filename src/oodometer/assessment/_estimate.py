@@ -19,13 +19,14 @@ from oodometer.assessment.bootstrap import (
     run_all,
     scale,
 )
-from oodometer.assessment.conformal_interval import History
+from oodometer.assessment.conformal_interval import History, ShiftInterval
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
     LabelledConfidences,
     diagnose,
     estimate_range,
 )
+from oodometer.assessment.labeling_plan import labels_for_accuracy
 from oodometer.assessment.ppi import (
     PPI_METHOD,
     FewLabelsEstimate,
@@ -42,6 +43,7 @@ from oodometer.assessment.segments import (
     segment_values,
     with_status,
 )
+from oodometer.assessment.typical_range import Covariates, typical_range
 from oodometer.core import validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import (
@@ -55,7 +57,7 @@ from oodometer.core.calibration import (
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
-from oodometer.core.results import Estimate, worst_status
+from oodometer.core.results import Diagnostic, Estimate, worst_status
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
 
@@ -77,14 +79,15 @@ def assess(
     is_source: bool = False,
     segment_inputs: SegmentInputs | None = None,
     history: HistoryInput = None,
-    all_required: bool = False,
+    requested: Sequence[str] = (),
     progress: ProgressCallback | None = None,
 ) -> Assessment:
     """Return the assessment of a target that is in memory or in files.
 
     If the target is in memory, `target` has all rows, and `summary` is None. If the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
     the pass over all rows. `labelled` are the target rows with labels, `is_source` is whether the
-    files of the target are those of the source.
+    files of the target are those of the source. If methods are `requested`, the result contains
+    only these and the method of the headline.
     """
     run = next(iter(runs.values()))
     learned = run.learned_source
@@ -100,7 +103,7 @@ def assess(
         skipped=None if summary is None else summary.skipped,
         progress=progress,
     )
-    _require_results(estimates, skipped, all_required=all_required)
+    _require_results(estimates, skipped, requested)
     if target.n < n_target:
         for name in estimates.keys() - totals.keys():
             note = f"from a random sample of {target.n:,} of {n_target:,} rows"
@@ -126,20 +129,26 @@ def assess(
         # Shift does not bias an estimate from target labels, so no typical range is needed.
         method = PPI_METHOD
         why = f"estimated from {label_estimate.n_labels} target labels"
-    elif history is not None:
-        past = (
-            history
-            if isinstance(history, History)
-            else _history_from_predictions(history, method, runs)
-        )
-        spread = estimate_range(tuple(estimates.values()))
-        shift = past.interval(estimates[method].value, spread)
+    else:
+        if history is not None:
+            past = (
+                history
+                if isinstance(history, History)
+                else _history_from_predictions(history, method, runs)
+            )
+        shift = _typical_range(estimates, method, diagnostics, past, source.n, n_target)
+    best = _corrected(estimates[method], shift) if method in estimates else None
+    if requested:
+        names = {*requested, method}
+        estimates = {name: one for name, one in estimates.items() if name in names}
+        skipped = {}
     if label_estimate is not None:
         estimates[label_estimate.method] = label_estimate.estimate
+    best = estimates[method] if best is None else best
     segments: tuple[Segment, ...] = ()
     if segment_inputs is not None:
         segments = _estimate_segments(
-            segment_inputs, estimates[method], learned, target, summary, past, run.seed
+            segment_inputs, best, learned, target, summary, past, run.seed
         )
     return Assessment(
         n_source=source.n,
@@ -151,16 +160,64 @@ def assess(
         calibration=learned.calibration.method,
         estimates=tuple(estimates.values()),
         skipped=skipped,
-        headline=Headline(estimates[method], why, worst_status(diagnostics)),
+        headline=Headline(best, why, worst_status(diagnostics)),
         diagnostics=diagnostics,
         segments=segments,
         seed=run.seed,
         shift=shift,
+        labels_needed=_labels_needed(best, shift, n_target),
         notes=(
             *dict.fromkeys((*source.notes, *target.notes)),
             *(_source_notes(estimates, source.n) if is_source else ()),
         ),
     )
+
+
+def _typical_range(
+    estimates: Mapping[str, Estimate],
+    method: str,
+    diagnostics: Sequence[Diagnostic],
+    history: History | None,
+    n_source: int,
+    n_target: int,
+) -> ShiftInterval | None:
+    """Return the typical range from reference cases and the history; None if there are none."""
+    spread = estimate_range(tuple(estimates.values()))
+    distances = [each.value for each in diagnostics if each.name == "score_distance"]
+    covariates = None
+    if distances:
+        covariates = Covariates.of(
+            estimates[method], n_source=n_source, n_target=n_target, distance=distances[0]
+        )
+    if covariates is not None:
+        value = estimates[method].value
+        return typical_range(value, covariates, history=history, spread=spread)
+    return None if history is None else history.interval(estimates[method].value, spread)
+
+
+def _corrected(estimate: Estimate, shift: ShiftInterval | None) -> Estimate:
+    """Return the estimate, corrected by the consistent bias of past estimates."""
+    if shift is None or not shift.correction:
+        return estimate
+    side = "high" if shift.correction < 0 else "low"
+    note = (
+        f"corrected by {100 * shift.correction:+.1f} points, because the past estimates were "
+        f"consistently too {side}"
+    )
+    low, high = (
+        None if bound is None else min(max(bound + shift.correction, 0.0), 1.0)
+        for bound in (estimate.low, estimate.high)
+    )
+    value = min(max(estimate.value + shift.correction, 0.0), 1.0)
+    return replace(estimate, value=value, low=low, high=high, notes=(*estimate.notes, note))
+
+
+def _labels_needed(estimate: Estimate, shift: ShiftInterval | None, n_target: int) -> int:
+    """Return how many labels are needed for ±3 points, for any accuracy in the typical range."""
+    low, high = (0.0, 1.0) if shift is None else (shift.low, shift.high)
+    if estimate.method == PPI_METHOD:
+        low = high = estimate.value
+    return labels_for_accuracy(min(max(0.5, low), high), n_target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,11 +272,12 @@ def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str
 
 
 def _require_results(
-    estimates: Mapping[str, Estimate], skipped: Mapping[str, str], *, all_required: bool
+    estimates: Mapping[str, Estimate], skipped: Mapping[str, str], requested: Sequence[str]
 ) -> None:
     """Raise if no estimator succeeded or a requested one failed."""
-    if not estimates or (all_required and skipped):
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+    failed = {name: why for name, why in skipped.items() if not requested or name in requested}
+    if not estimates or (requested and failed):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise NotApplicable(f"Not applicable: {reasons}.")
 
 
@@ -460,3 +518,10 @@ def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[
         return list(registered.available())
     requested = [methods] if isinstance(methods, str) else methods
     return [registered.get(method) if isinstance(method, str) else method for method in requested]
+
+
+def with_headline_methods(requested: Sequence[Estimator]) -> list[Estimator]:
+    """Return the requested estimators and those that headline and diagnostics need."""
+    names = {estimator.name for estimator in requested}
+    needed = [name for name in headline.NEEDED_METHODS if name not in names]
+    return [*requested, *map(registered.get, needed)]

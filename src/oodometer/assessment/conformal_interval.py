@@ -24,14 +24,18 @@ CONFIDENCE_LEVEL = 0.95
 MIN_SPREAD = 0.02
 MIN_DOMAINS = 5
 ASSUMES = "this domain is similar to (exchangeable with) those of the history"
+REFERENCE_ASSUMES = "this case is similar to (exchangeable with) the reference cases of other suites"
 
 
 @dataclass(frozen=True)
 class ShiftInterval:
     """Typical range of the accuracy.
 
-    `level` is the coverage of the interval, which depends on the number of past domains. `bias` is
-    the mean of estimate minus accuracy over the past domains.
+    `level` is the coverage of the interval, which depends on the number of past domains if there are
+    no reference cases. `bias` is the mean of estimate minus accuracy over the past domains.
+    `n_suites` is the number of suites of reference cases that were used, `correction` what was added
+    to the estimate because the past estimates were consistently too high or too low, and
+    `too_high_share` the share of similar reference cases whose estimate was too high.
     """
 
     low: float
@@ -40,9 +44,19 @@ class ShiftInterval:
     n_domains: int
     scaled_by_spread: bool
     bias: float
+    n_suites: int = 0
+    correction: float = 0.0
+    too_high_share: float | None = None
+
+    @property
+    def assumes(self) -> str:
+        """Return under which assumption the range is valid."""
+        if self.n_suites and self.n_domains:
+            return f"{ASSUMES}, or to the reference cases"
+        return REFERENCE_ASSUMES if self.n_suites else ASSUMES
 
     def to_dict(self) -> dict[str, Any]:
-        return {**fields_to_jsonable(self), "assumes": ASSUMES}
+        return {**fields_to_jsonable(self), "assumes": self.assumes}
 
 
 @dataclass(frozen=True, eq=False)

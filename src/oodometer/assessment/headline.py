@@ -1,11 +1,9 @@
 """Choice of the headline: the estimate that an assessment shows first.
 
-If source and target look alike, the headline is the mean calibrated confidence (AC), or DOC if the
-scores cannot be calibrated (benchmarks/quality_no_shift.py). AC is also used with two classes and
-with given decisions: COT assumes that the class frequencies are those of the source, and subgroups
-of tables rarely have them; the thresholds of ATC do not transfer to such subgroups either. Otherwise
-the headline is COT, or ATC if COT is not applicable, which had the lowest error on real shifts of
-images and text (docs/results/quality_headline.md).
+The headline is the method `regime`, which has the lowest error on real shifts of images, text and
+tables (docs/results/quality_headline.md). It needs calibrated probabilities. Without them, the
+headline is DOC if source and target look alike, and the first applicable method of `METHOD_ORDER`
+otherwise.
 """
 
 from __future__ import annotations
@@ -14,15 +12,17 @@ from collections.abc import Mapping
 
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
+from oodometer.estimators.regime_weighting import REGIMES
 
 # If these diagnostics are ok, source and target look alike.
 SIMILARITY_DIAGNOSTICS = ("score_distance", "domain_auc")
-SIMILAR_DOMAINS_METHODS = ("ac", "doc")
-# If source and target do not look alike, the headline is the first of these methods that is
-# applicable and not excluded.
+# The headline is the first of these methods that is applicable and not excluded.
 METHOD_ORDER = (
-    "cot", "atc-mc", "atc-ne", "doc", "im", "aline-s", "bbse", "iw", "ac", "mlls", "leap", "gde",
+    "regime", "cot", "atc-mc", "atc-ne", "doc", "im", "aline-s", "bbse", "iw", "ac", "mlls", "leap",
+    "gde",
 )  # fmt: skip
+# Methods that are always run, because the headline or a diagnostic needs them.
+NEEDED_METHODS = ("regime", "ac", "doc", "atc-mc", "im", "cot", "iw")
 
 
 def select_headline(
@@ -35,26 +35,39 @@ def select_headline(
     """Return the method of the headline, and the reason for its choice."""
     if len(estimates) == 1:
         return next(iter(estimates)), "the only method with a result"
-    is_calibrated = calibrated and statuses.get("calibration_gap") == "ok"
-    if all(statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS):
-        for similar in SIMILAR_DOMAINS_METHODS:
-            if similar in estimates and (similar != "ac" or is_calibrated):
-                diagnostics = " and ".join(SIMILARITY_DIAGNOSTICS)
-                return similar, f"source and target look alike: {diagnostics} are ok"
-    if "ac" in estimates and is_calibrated and (source.k == 2 or source.has_decisions):
-        kind = (
-            "the model's decisions are given" if source.has_decisions else "there are two classes"
-        )
-        return "ac", f"{kind}, and the probabilities are calibrated on the source"
     excluded = excluded_methods(estimates, source, calibrated=calibrated)
+    are_alike = all(statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS)
+    has_gap = statuses.get("calibration_gap", "ok") != "ok"
+    has_regime = "regime" in estimates and "regime" not in excluded and not has_gap
+    if "doc" in estimates and are_alike and not has_regime:
+        return "doc", (
+            "source and target look alike, and there are no calibrated probabilities: the source "
+            "accuracy is corrected by the difference of confidences"
+        )
     order = [name for name in METHOD_ORDER if name not in excluded]
     method = next((name for name in order if name in estimates), None)
     if method is None:
         return next(iter(estimates)), "the first requested method"
+    if method == "regime":
+        return method, describe_regime(estimates[method])
     exclusions = "".join(
         f"; not {name}: {why}" for name, why in excluded.items() if name in estimates
     )
     return method, f"the first of {', '.join(order)} with a result{exclusions}"
+
+
+def describe_regime(estimate: Estimate) -> str:
+    """Return which kind of shift was found, and the AUROCs that say so."""
+    facts = estimate.facts
+    weights = {name: facts[f"weight_{name.replace(' ', '_')}"] for name in REGIMES}
+    regime = max(weights, key=lambda name: weights[name])
+    shares = ", ".join(f"{name} {100 * weight:.0f} %" for name, weight in weights.items())
+    certainty = "" if weights[regime] >= 0.9 else f"; the weights are {shares}"
+    return (
+        f"{regime}: {REGIMES[regime]} (a classifier separates source and target with an AUROC of "
+        f"{facts['regime_auc']:.2f}, and of {facts['regime_auc_reweighted']:.2f} after the source "
+        f"was reweighted to the estimated class frequencies{certainty})"
+    )
 
 
 def excluded_methods(
@@ -63,7 +76,7 @@ def excluded_methods(
     """Return the methods that cannot be the headline, each with the reason."""
     excluded = {}
     if not calibrated:
-        excluded["cot"] = "the scores were not calibrated"
+        excluded |= dict.fromkeys(("regime", "cot"), "the scores were not calibrated")
     reason = "the source determines no threshold"
     excluded |= dict.fromkeys(_methods_without_threshold(source), reason)
     if "aline-s" in estimates and not estimates["aline-s"].facts["agreement_is_linear"]:

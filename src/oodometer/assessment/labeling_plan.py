@@ -15,7 +15,7 @@ import numpy as np
 
 from oodometer.assessment.ppi import MIN_LABELS, expected_correctness
 from oodometer.core.array_types import Floats, Ints
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.stats import Z95, rng_for
 
@@ -68,6 +68,7 @@ def plan_labels(
     *,
     source: Predictions | None = None,
     half_width: float = 0.02,
+    n_labels: int | None = None,
     seed: int = 0,
 ) -> LabelingPlan:
     """Return how many and which rows to label for a confidence interval of a given half-width.
@@ -81,6 +82,9 @@ def plan_labels(
         the confidences are assumed to be calibrated.
     half_width : float
         Desired half-width of the 95 % confidence interval, a fraction above 0 and below 0.5.
+    n_labels : int, optional
+        Number of rows to label. The half-width of the plan is then the one that this number of
+        labels gives, and `half_width` is not used.
     seed : int
         Random seed.
 
@@ -93,7 +97,7 @@ def plan_labels(
     Raises
     ------
     InputError
-        If `half_width` is not a fraction above 0 and below 0.5.
+        If `half_width` is not a fraction above 0 and below 0.5, or `n_labels` is below 1.
 
     Examples
     --------
@@ -105,7 +109,27 @@ def plan_labels(
     scores = target.confidence.astype(float)
     if source is not None:
         scores = expected_correctness(source, target.reorder_classes(source.class_names))
+    if n_labels is not None:
+        return _plan_of_size(scores, n_labels, seed)
     return plan_from_scores(scores, half_width=half_width, seed=seed)
+
+
+def _plan_of_size(scores: Floats, n_labels: int, seed: int) -> LabelingPlan:
+    """Return a plan of a given number of labels."""
+    if n_labels < 1:
+        raise out_of_range("n_labels", n_labels, low=1)
+    count = min(n_labels, len(scores))
+    deviation = math.sqrt(float((scores * (1 - scores)).mean()) / count)
+    half_width = min(max(Z95 * deviation, 1e-6), 0.499)
+    mean = float(scores.mean())
+    return LabelingPlan(
+        half_width=half_width,
+        rows=systematic_sample(scores, count, seed),
+        n_labels=count,
+        n_labels_without_scores=max(
+            _required_labels(mean * (1 - mean), half_width, len(scores)), count
+        ),
+    )
 
 
 def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0) -> LabelingPlan:
@@ -128,6 +152,15 @@ def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0)
         n_labels=n_labels,
         n_labels_without_scores=max(n_without_scores, n_labels),
     )
+
+
+def labels_for_accuracy(accuracy: float, n_rows: int, half_width: float = 0.03) -> int:
+    """Return how many of `n_rows` rows to label for a given half-width, without using scores.
+
+    >>> labels_for_accuracy(0.9, 5000)
+    385
+    """
+    return _required_labels(accuracy * (1 - accuracy), half_width, n_rows)
 
 
 def _required_labels(variance: float, half_width: float, n_rows: int) -> int:

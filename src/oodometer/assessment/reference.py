@@ -18,6 +18,7 @@ from oodometer.assessment._estimate import (
     labelled_segments,
     learn_source,
     resolve_estimators,
+    with_headline_methods,
     validate_source,
     validate_target,
 )
@@ -123,6 +124,13 @@ class Reference:
         """Return the validated source, with the predictions of other models attached."""
         return validate_source(self.source, self.other_models)
 
+    @property
+    def requested(self) -> tuple[str, ...]:
+        """Return the names of the requested methods; none if all methods are run."""
+        if not self.methods:
+            return ()
+        return tuple(estimator.name for estimator in resolve_estimators(self.methods))
+
     def learned(self, *, target_has_probs: bool) -> LearnedReference:
         """Return what is learned from the source, for targets with or without probabilities."""
         return self._with_probs if target_has_probs else self._without_probs
@@ -144,7 +152,7 @@ class Reference:
             target_has_probs=target_has_probs,
             seed=self.seed,
         )
-        estimators = resolve_estimators(self.methods)
+        estimators = with_headline_methods(resolve_estimators(self.methods))
         runs = make_runs(estimators, source, seed=self.seed, replicates=self.replicates)
         return LearnedReference(source, fit, runs, self.segment_by)
 
@@ -215,7 +223,7 @@ class Reference:
             labelled=labelled_confidences(target, target_labels),
             segment_inputs=_segment_inputs(learned, target, target_labels, segment_by),
             history=history,
-            all_required=bool(self.methods),
+            requested=self.requested,
             progress=progress,
         )
 

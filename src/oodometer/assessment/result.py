@@ -11,6 +11,9 @@ from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import to_jsonable
 from oodometer.core.results import Diagnostic, Estimate, Status
 
+# Smallest share of similar reference cases with a too high estimate that the verdict mentions.
+MOSTLY_TOO_HIGH = 2 / 3
+
 
 def format_percent(fraction: float) -> str:
     """Return a fraction as text in percent, without the percent sign.
@@ -107,12 +110,16 @@ class Assessment:
     seed : int
         Random seed.
     shift : ShiftInterval, optional
-        Typical range of the accuracy, computed from a history of past domains.
+        Typical range of the accuracy, computed from the errors in reference cases and from a
+        history of past domains.
     notes : tuple of str
         Remarks on how the numbers were computed, such as the use of samples.
     calibration : str
         How the probabilities that some methods read were calibrated: "none", "temperature",
         "isotonic", "beta" or "platt".
+    labels_needed : int
+        Number of target rows to label for a confidence interval of ±3 points that is valid under
+        any shift.
 
     Examples
     --------
@@ -139,6 +146,7 @@ class Assessment:
     shift: ShiftInterval | None = None
     notes: tuple[str, ...] = ()
     calibration: str = "temperature"
+    labels_needed: int = 0
 
     def __getitem__(self, method: str) -> Estimate:
         """Return the estimate of one method."""
@@ -164,8 +172,20 @@ class Assessment:
         return (
             f"The estimated accuracy on the target is {format_percent(estimate.value)} % "
             f"(95 % confidence interval {format_interval(estimate)}), after "
-            f"{format_percent(self.source_accuracy)} % on the source. Method: {estimate.method}. "
-            f"Assumption: {estimate.assumes}. {warnings[status]} {self._shift_caveat}"
+            f"{format_percent(self.source_accuracy)} % on the source. Method: {estimate.method}, "
+            f"{self.headline.why}. Assumption: {estimate.assumes}. {warnings[status]} "
+            f"{self._shift_caveat}{self._next_step}"
+        )
+
+    @property
+    def _next_step(self) -> str:
+        """Return how many rows to label if the status is not ok, and the command that does it."""
+        if self.headline.status == "ok" or self.uses_target_labels or not self.labels_needed:
+            return ""
+        return (
+            f" To know the accuracy within ±3 points under any shift, label {self.labels_needed:,} "
+            f"rows of the target: oodometer plan TARGET --labels {self.labels_needed} --output "
+            "to_label.csv"
         )
 
     @property
@@ -179,11 +199,22 @@ class Assessment:
         if self.uses_target_labels:
             return "not needed: the labels are those of the target"
         if self.shift is None:
-            return "unknown: there is no history of domains with known accuracy"
+            return (
+                f"unknown: there are no reference cases for the method "
+                f"{self.headline.estimate.method}, and no history of domains with known accuracy"
+            )
         return (
-            f"{format_interval(self.shift)} "
-            f"({100 * self.shift.level:.0f} %, {self.shift.n_domains} past domains)"
+            f"{format_interval(self.shift)} ({100 * self.shift.level:.0f} %, {self._range_basis})"
         )
+
+    @property
+    def _range_basis(self) -> str:
+        assert self.shift is not None
+        suites = f"typical of {self.shift.n_suites} suites of reference cases, not a guarantee"
+        domains = f"{self.shift.n_domains} past domains"
+        if not self.shift.n_domains:
+            return suites
+        return f"{domains}; {suites}" if self.shift.n_suites else domains
 
     @property
     def _shift_caveat(self) -> str:
@@ -195,15 +226,35 @@ class Assessment:
             return (
                 "The confidence interval reflects sampling error only, not violations of the "
                 "method's assumption. How large the error from such a violation is remains unknown "
-                "without past domains of known accuracy (history); if shift violates the "
-                "assumption, estimates are mostly too high."
+                "without past domains of known accuracy (history)."
             )
-        side = "high" if self.shift.bias > 0 else "low"
-        return (
+        sentences = [
             f"The typical range, which includes the error from shift, is "
-            f"{format_interval(self.shift)} ({100 * self.shift.level:.0f} %) if this domain is "
-            f"similar to the {self.shift.n_domains} past domains of the history; their estimates "
-            f"were {format_percent(abs(self.shift.bias))} points too {side} on average."
+            f"{format_interval(self.shift)} ({100 * self.shift.level:.0f} %, {self._range_basis})."
+        ]
+        share = self.shift.too_high_share
+        if share is not None and share >= MOSTLY_TOO_HIGH and not self.shift.n_domains:
+            sentences.append(
+                f"In reference cases like this one, {100 * share:.0f} % of the estimates were too "
+                "high."
+            )
+        return " ".join([*sentences, *self._history_sentences])
+
+    @property
+    def _history_sentences(self) -> tuple[str, ...]:
+        if self.shift is None or not self.shift.n_domains:
+            return ()
+        side = "high" if self.shift.bias > 0 else "low"
+        correction = ""
+        if self.shift.correction:
+            correction = (
+                f", consistently, so the estimate was corrected by "
+                f"{100 * self.shift.correction:+.1f} points"
+            )
+        return (
+            f"It assumes that this domain is similar to the {self.shift.n_domains} past domains of "
+            f"the history; their estimates were {format_percent(abs(self.shift.bias))} points too "
+            f"{side} on average{correction}.",
         )
 
     def __str__(self) -> str:
@@ -255,6 +306,7 @@ class Assessment:
             "diagnostics": to_jsonable(self.diagnostics),
             "segments": to_jsonable(self.segments),
             "shift": to_jsonable(self.shift),
+            "labels_needed": self.labels_needed,
             "notes": list(self.notes),
             "verdict": self.verdict,
         }

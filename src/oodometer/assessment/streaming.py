@@ -218,7 +218,7 @@ def assess_streamed(
             )
         ),
         history=history,
-        all_required=bool(options.methods),
+        requested=reference.requested,
     )
     n_labels = summary.n - summary.n_unlabelled if files.schema.label_column is not None else 0
     notes = tuple(_sampling_notes(assessment, source.rows, summary, sample.n, n_labels))

@@ -33,6 +33,10 @@ def plan(
         float,
         typer.Option(help="Desired half-width of the 95 % confidence interval, as a fraction."),
     ] = 0.02,
+    labels: Annotated[
+        int | None,
+        typer.Option(help="Number of rows to label, instead of --half-width.", min=1),
+    ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +62,9 @@ def plan(
     labelled = None
     if source is not None:
         labelled = ScoreFile.open(source).predictions(columns, labelled=True)
-    result = plan_labels(predictions, source=labelled, half_width=half_width, seed=seed)
+    result = plan_labels(
+        predictions, source=labelled, half_width=half_width, n_labels=labels, seed=seed
+    )
     if output is not None:
         if output.suffix.lower() != ".csv":
             raise InputError(f"--output of plan must be a .csv file; got {output.name!r}.")
@@ -72,7 +78,7 @@ def plan(
 
 
 def _plan_summary(result: LabelingPlan, n_rows: int) -> str:
-    points = 100 * result.half_width
+    points = round(100 * result.half_width, 1)
     if result.n_labels == n_rows:
         return f"Label all {n_rows:,} rows for a confidence interval of ±{points:g} points."
     return (

@@ -301,22 +301,29 @@ def sorted_ks_distance(first: Floats, other: Floats) -> float:
     return float(np.abs(share_first - share_other).max())
 
 
-def auroc(scores: Floats, positive: Bools) -> float | None:
+def auroc(scores: Floats, positive: Bools, weights: Floats | None = None) -> float | None:
     """Return the area under the ROC curve; None unless there are positive and negative rows.
 
     The area is the share of pairs, each of a positive and a negative row, in which the positive row
-    has the higher score; ties count as half.
+    has the higher score; ties count as half. With weights, a pair counts by the product of the
+    weights of its rows.
 
     >>> auroc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
     """
     positives = scores[positive]
-    negatives = np.sort(scores[~positive])
+    order = np.argsort(scores[~positive])
+    negatives = scores[~positive][order]
     if not len(positives) or not len(negatives):
         return None
     below = np.searchsorted(negatives, positives, side="left")
     up_to = np.searchsorted(negatives, positives, side="right")
-    return float((below + up_to).mean() / (2 * len(negatives)))
+    if weights is None:
+        return float((below + up_to).mean() / (2 * len(negatives)))
+    cumulative = np.concatenate([[0.0], np.cumsum(weights[~positive][order])])
+    shares = (cumulative[below] + cumulative[up_to]) / 2
+    total = weights[positive].sum() * cumulative[-1]
+    return float(weights[positive] @ shares / total) if total > 0 else None
 
 
 # Lines ------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
             source, target = learned.log_probs, rows.log_probs
         else:
             raise NotApplicable("it requires features or probabilities of source and target")
-        return _fit_domain_classifier(
+        return fit_domain_classifier(
             np.concatenate([source, target]).astype(np.float64), len(source)
         )
 
@@ -201,7 +201,7 @@ def project_on_target(classifier: DomainClassifier, outcomes: Floats) -> Floats:
     return np.asarray(classifier.rows[is_target] @ np.linalg.solve(left, weighted.T @ outcomes))
 
 
-def _fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:
+def fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:
     """Fit the domain classifier on standardized columns, with an intercept."""
     deviation = rows.std(axis=0)
     rows = (rows - rows.mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
@@ -214,32 +214,35 @@ def _fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:
     return DomainClassifier(rows, is_target, _fit_logistic(rows, is_target), penalty)
 
 
-def _fit_logistic(rows: Floats, is_target: Bools) -> Floats:
+def _fit_logistic(rows: Floats, is_target: Bools, weights: Floats | None = None) -> Floats:
     """Return the coefficients w of a logistic regression, found by Newton's method.
 
     They minimize Σ log(1 + e^(∓x·w)) + ½‖w‖², where the sign is − for target rows and + for source
-    rows. The last coefficient, the intercept, is not penalized. A step that increases the loss is
+    rows; `weights` are the weights of the terms of the sum, 1 by default. The last coefficient, the intercept, is not penalized. A step that increases the loss is
     halved until the loss no longer increases. The result equals that of scikit-learn, which is not
     used because importing it takes longer than running all estimators.
     """
     penalty = np.append(np.ones(rows.shape[1] - 1), 0.0)
     coefficients = np.zeros(rows.shape[1])
     log_odds = np.zeros(len(rows))
-    loss = _logistic_loss(log_odds, is_target, coefficients, penalty)
+    row_weights = np.ones(len(rows)) if weights is None else weights
+
+    def loss_of(log_odds: Floats, coefficients: Floats) -> float:
+        return _logistic_loss(log_odds, is_target, coefficients, penalty, row_weights)
+
+    loss = loss_of(log_odds, coefficients)
     for _ in range(MAX_STEPS):
-        probs, hessian = _probabilities_and_hessian(rows, log_odds, penalty)
-        gradient = rows.T @ (probs - is_target) + penalty * coefficients
+        probs, hessian = _probabilities_and_hessian(rows, log_odds, penalty, weights)
+        gradient = rows.T @ (row_weights * (probs - is_target)) + penalty * coefficients
         if np.abs(gradient).max() <= GRADIENT_TOLERANCE * len(rows):
             break
         step = np.linalg.solve(hessian, gradient)
         odds_step = rows @ step
         length = 1.0
-        new_loss = _logistic_loss(log_odds - odds_step, is_target, coefficients - step, penalty)
+        new_loss = loss_of(log_odds - odds_step, coefficients - step)
         while new_loss > loss and length > MIN_STEP_LENGTH:
             length /= 2
-            new_loss = _logistic_loss(
-                log_odds - length * odds_step, is_target, coefficients - length * step, penalty
-            )
+            new_loss = loss_of(log_odds - length * odds_step, coefficients - length * step)
         if new_loss > loss:  # the minimum has been reached, up to rounding
             break
         coefficients = coefficients - length * step
@@ -249,27 +252,30 @@ def _fit_logistic(rows: Floats, is_target: Bools) -> Floats:
 
 
 def _logistic_loss(
-    log_odds: Floats, is_target: Bools, coefficients: Floats, penalty: Floats
+    log_odds: Floats, is_target: Bools, coefficients: Floats, penalty: Floats, weights: Floats
 ) -> float:
     margins = np.where(is_target, -log_odds, log_odds)
-    return float(np.logaddexp(0.0, margins).sum() + 0.5 * (penalty * coefficients**2).sum())
+    return float(weights @ np.logaddexp(0.0, margins) + 0.5 * (penalty * coefficients**2).sum())
 
 
 def _probabilities_and_hessian(
-    rows: Floats, log_odds: Floats, penalty: Floats
+    rows: Floats, log_odds: Floats, penalty: Floats, weights: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Return each row's probability of being a target row, and the Hessian of the loss."""
     probs = 0.5 * (1.0 + np.tanh(0.5 * log_odds))
-    hessian = (rows * (probs * (1 - probs))[:, None]).T @ rows + np.diag(penalty)
+    curvature = probs * (1 - probs)
+    if weights is not None:
+        curvature = curvature * weights
+    hessian = (rows * curvature[:, None]).T @ rows + np.diag(penalty)
     # If the rows are perfectly separated, the loss has no curvature with respect to the intercept.
     hessian[-1, -1] += RIDGE * len(rows)
     return probs, hessian
 
 
-def domain_auc(classifier: DomainClassifier) -> float:
+def domain_auc(classifier: DomainClassifier, weights: Floats | None = None) -> float:
     """Return the cross-fitted AUROC of the domain classifier.
 
-    Each half of the rows is scored by a classifier that was fitted on the other half. 0.5 means
+    `weights` are those of all rows, in the fit and in the AUROC; 1 by default. Each half of the rows is scored by a classifier that was fitted on the other half. 0.5 means
     that source and target cannot be separated, and 1 that they can be separated perfectly.
     """
     half = np.arange(len(classifier.rows)) % 2 == 0
@@ -277,9 +283,15 @@ def domain_auc(classifier: DomainClassifier) -> float:
     for training, held_out in ((half, ~half), (~half, half)):
         if np.unique(classifier.is_target[training]).size < 2:
             continue
-        coefficients = _fit_logistic(classifier.rows[training], classifier.is_target[training])
+        coefficients = _fit_logistic(
+            classifier.rows[training],
+            classifier.is_target[training],
+            None if weights is None else weights[training],
+        )
         scores = classifier.rows[held_out] @ coefficients
-        area = auroc(scores, classifier.is_target[held_out])
+        area = auroc(
+            scores, classifier.is_target[held_out], None if weights is None else weights[held_out]
+        )
         if area is not None:
             areas.append(area)
     return sum(areas) / len(areas) if areas else 0.5

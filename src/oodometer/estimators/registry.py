@@ -20,6 +20,7 @@ from oodometer.estimators.leap import LEAP
 from oodometer.estimators.linear_correction import LinearCorrection
 from oodometer.estimators.mandoline import Mandoline
 from oodometer.estimators.pape import PAPE
+from oodometer.estimators.regime_weighting import RegimeWeighting
 
 __all__ = [
     "ATC",
@@ -43,6 +44,7 @@ __all__ = [
     "LinearCorrection",
     "MLLSOnFeatures",
     "Mandoline",
+    "RegimeWeighting",
     "atc_source_bound",
     "available",
     "falsely_identified",
@@ -67,6 +69,7 @@ MEMBERS: tuple[Estimator, ...] = (
     LEAP(),
     AgreementOnTheLine("s"),
     AgreementOnTheLine("d"),
+    RegimeWeighting(),
 )
 # Estimators that run only if they are named, because they take longer than all others together.
 ON_REQUEST: tuple[Estimator, ...] = (BBSEOnFeatures(), MLLSOnFeatures())

@@ -1,0 +1,315 @@
+"""Regime weighting: the average of three estimates, one for each kind of shift.
+
+No single method is right under every kind of shift. Without shift, the mean confidence (AC) is the
+most precise. Under label shift, the class frequencies of the target are those that MLLS finds, and
+the posterior of the predicted class must be adjusted to them. Under any other shift, confidences are
+too high, and COT corrects them if the class frequencies are those of the source. A domain classifier
+decides how much of each is used:
+
+- If it cannot separate source from target, there is no shift.
+- If it cannot separate them after the source rows were reweighted to the class frequencies of MLLS,
+  there is label shift.
+- Otherwise, there is another shift.
+
+The weights change smoothly. Their constants were chosen on real suites, leave-one-suite-out
+(docs/results/quality_headline.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.core.array_types import Floats, Ints
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
+from oodometer.core.stats import bootstrap_counts, poisson_bootstrap_weights
+from oodometer.estimators import _label_shift_em
+from oodometer.estimators._optimal_transport import reduced_costs
+from oodometer.estimators.cot import COT, TransportSummary, label_counts
+from oodometer.estimators.importance_weighting import (
+    domain_auc,
+    fit_domain_classifier,
+    subsample_rows,
+)
+from oodometer.estimators.label_shift import require_labels
+
+MAX_ROWS = 10_000
+MAX_EM_ITERATIONS = 1000
+EPSILON = 1e-30
+# AUROC above 0.5, in standard errors, at which source and target are as likely alike as not, and the
+# width of the transition.
+ALIKE_DEVIATIONS = 2.5
+ALIKE_WIDTH = 0.7
+# AUROC of the reweighted source at which label shift is as likely as another shift; the share of the
+# AUROC above 0.5 that may remain after reweighting, if this is more; and the width of the transition.
+LABEL_SHIFT_AUC = 0.6
+REMAINING_SHARE = 0.65
+LABEL_SHIFT_WIDTH = 0.02
+# With fewer rows in the smallest class of the source, or per class of the target on average, the
+# class frequencies of MLLS count in proportion to the rows.
+MIN_CLASS_ROWS = 100
+# Estimates with a smaller weight are not resampled.
+MIN_WEIGHT = 1e-3
+# Names of the regimes, in the order of the weights, and what was found if the weight is the largest.
+REGIMES = {
+    "no shift": "source and target look alike",
+    "label shift": "class frequencies changed, and little else did",
+    "other shift": "the outputs changed by more than class frequencies explain",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RegimeSource:
+    """Number of source rows per label, and log-probabilities and labels of at most 10,000 rows."""
+
+    counts: Ints
+    log_probs: Floats
+    labels: Ints
+
+    @property
+    def prior(self) -> Floats:
+        """Return the class frequencies of the source."""
+        return np.asarray(self.counts / self.counts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class RegimeSummary:
+    """Estimates and weights of the regimes, and a sample of the rows for the bootstrap.
+
+    `values` and `weights` are those of the three regimes, in the order of `REGIMES`. `shares` are
+    the class frequencies that MLLS finds. `transport` is None if there are decisions, to which COT
+    does not apply. `sample` has the probabilities, and `classes` the predicted classes, of some of
+    the `n` target rows.
+    """
+
+    n: int
+    values: Floats
+    weights: Floats
+    shares: Floats
+    auc: float
+    auc_reweighted: float
+    transport: TransportSummary | None
+    sample: Floats
+    classes: Ints
+
+
+@dataclass(frozen=True)
+class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
+    """Average of AC, AC after label shift and COT, weighted by the shift that was found.
+
+    ``w₀ · AC + w₁ · AC(q) + w₂ · min(COT − bias, AC)``. AC(q) is the mean probability of the
+    predicted class after the posterior was adjusted to the class frequencies q of MLLS, and bias is
+    the expected error of COT without shift. With s the logistic function, A the cross-fitted AUROC
+    of a domain classifier on log-probabilities, σ its standard error, and A(q) the AUROC after the
+    source rows were reweighted to q, ``w₂ = s((A(q) − c) / 0.02)`` with
+    ``c = max(0.6, 0.5 + 0.65 (A − 0.5))``,
+    ``w₁ = (1 − w₂) · m · s((A − 0.5 − 2.5 σ) / (0.7 σ))`` and ``w₀ = 1 − w₁ − w₂``. With fewer than
+    100 rows in the smallest class, m is the number of these rows divided by 100, otherwise 1.
+
+    With given decisions, to which COT does not apply, AC replaces COT. The confidence interval
+    includes the sampling error of the three estimates, but not that of the weights.
+
+    Examples
+    --------
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8]] * 100, labels=[0, 1] * 100)
+    >>> target = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8]] * 80)
+    >>> round(RegimeWeighting().estimate(source, target).value, 3)
+    0.85
+    """
+
+    name: ClassVar[str] = "regime"
+    assumes: ClassVar[str] = (
+        "the model is calibrated on the target; or only class frequencies changed; or other things "
+        "changed and class frequencies did not (weighted by what a domain classifier finds)"
+    )
+    needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
+    paper: ClassVar[str] = "this project (docs/methods.md)"
+    is_mergeable: ClassVar[bool] = False
+    assumes_calibrated: ClassVar[bool] = True
+    reads_probabilities: ClassVar[bool] = True
+    compares_scores: ClassVar[bool] = True
+
+    def learn(self, source: Predictions) -> RegimeSource:
+        """Return the class frequencies and the rows of the domain classifier."""
+        rows = subsample_rows(source, MAX_ROWS)
+        return RegimeSource(label_counts(source), rows.log_probs, require_labels(rows))
+
+    def summarize(self, learned: RegimeSource, batch: Predictions) -> RegimeSummary:
+        """Compute the estimates of the three regimes and their weights."""
+        prior, probs = learned.prior, batch.probs
+        shares, _ = _label_shift_em.fit_class_shares(probs, prior, MAX_EM_ITERATIONS)
+        confidence = float(batch.confidence.mean(dtype=np.float64))
+        adjusted = adjusted_confidence(probs, batch.classes, shares, prior)
+        transport = None
+        transported = confidence
+        if not batch.has_decisions:
+            transport = COT().summarize(learned.counts, batch)
+            transported = min(1 - transport.transport.cost - transport.bias, confidence)
+        auc, auc_reweighted = domain_aucs(learned, shares, batch)
+        weights = regime_weights(
+            auc,
+            auc_reweighted,
+            auc_error=auc_standard_error(len(learned.labels), subsample_rows(batch, MAX_ROWS).n),
+            class_rows=min(int(learned.counts.min()), batch.n / batch.k),
+        )
+        stride = -(-batch.n // _label_shift_em.max_bootstrap_rows(batch.k))
+        return RegimeSummary(
+            batch.n,
+            np.array([confidence, float(adjusted.mean()), transported]),
+            weights,
+            shares,
+            auc,
+            auc_reweighted,
+            transport,
+            probs[::stride].astype(np.float64),
+            batch.classes[::stride],
+        )
+
+    def finish(self, learned: RegimeSource, total: RegimeSummary) -> Estimate:
+        """Return the weighted average of the three estimates."""
+        facts = {
+            "weight_no_shift": float(total.weights[0]),
+            "weight_label_shift": float(total.weights[1]),
+            "weight_other_shift": float(total.weights[2]),
+            "confidence": float(total.values[0]),
+            "confidence_after_label_shift": float(total.values[1]),
+            "transport": float(total.values[2]),
+            "regime_auc": total.auc,
+            "regime_auc_reweighted": total.auc_reweighted,
+        }
+        return Estimate(float(total.weights @ total.values), facts=facts)
+
+    def resample(
+        self, learned: RegimeSource, total: RegimeSummary, rng: np.random.Generator, count: int
+    ) -> Floats:
+        """Resample target rows and source labels; keep the weights and the prices of COT."""
+        rows = np.arange(len(total.sample))
+        draws = poisson_bootstrap_weights(rng, (count, len(rows)))
+        counts = bootstrap_counts(rng, learned.counts, count)
+        priors = counts / learned.counts.sum()
+        contributions = [total.sample[rows, total.classes], np.zeros(len(rows))]
+        reduced = np.zeros(len(rows))
+        by_source = np.zeros(count)
+        if total.transport is not None:
+            transport = total.transport.transport
+            reduced = 1 - reduced_costs(total.sample, transport.prices)[0]
+            by_source = (total.transport.shares - priors) @ transport.prices
+        columns = np.stack([*contributions, reduced], axis=1)
+        if total.transport is None:
+            columns[:, 2] = columns[:, 0]
+        changes = _label_shift_em.resample_mean_changes(columns, draws, total.n)
+        changes[:, 2] += by_source
+        if total.weights[1] > MIN_WEIGHT:
+            changes[:, 1] = self._resample_adjusted(learned, total, draws, priors)
+        return np.asarray(total.weights @ total.values + changes @ total.weights)
+
+    def _resample_adjusted(
+        self, learned: RegimeSource, total: RegimeSummary, draws: Ints, priors: Floats
+    ) -> Floats:
+        """Return the changes of the mean adjusted confidence."""
+        shares = _label_shift_em.resample_class_shares(
+            total.sample,
+            total.n,
+            solution=total.shares,
+            prior=learned.prior,
+            priors=priors,
+            weights=draws,
+        )
+        original = adjusted_confidence(total.sample, total.classes, total.shares, learned.prior)
+        by_rows = _label_shift_em.resample_mean_changes(original[:, None], draws, total.n)[:, 0]
+        # A class that a replicate of the source does not contain keeps its frequency.
+        used = np.where(priors > 0, priors, learned.prior)
+        means = [
+            adjusted_confidence(total.sample, total.classes, one, prior).mean()
+            for one, prior in zip(shares, used, strict=True)
+        ]
+        return np.asarray(np.array(means) - original.mean() + by_rows)
+
+    def row_values(self, learned: RegimeSource, total: RegimeSummary, rows: Predictions) -> Floats:
+        """Return the weighted average of what each row contributes to the three estimates."""
+        probs = rows.probs
+        confidence = rows.confidence.astype(np.float64)
+        transported = confidence
+        if total.transport is not None:
+            transported = 1 - reduced_costs(probs, total.transport.transport.prices)[0]
+        prior = learned.prior
+        adjusted = adjusted_confidence(probs, rows.classes, total.shares, prior)
+        if total.weights[1] > MIN_WEIGHT:
+            slope = adjusted_confidence_slope(probs, rows.classes, total.shares, prior)
+            adjusted = adjusted + _label_shift_em.row_influence(
+                probs, solution=total.shares, prior=prior, slope=slope
+            )
+        return np.asarray(np.stack([confidence, adjusted, transported], axis=1) @ total.weights)
+
+
+def regime_weights(
+    auc: float, auc_reweighted: float, *, auc_error: float, class_rows: float
+) -> Floats:
+    """Return the weights of no shift, label shift and other shift; they sum to 1.
+
+    >>> regime_weights(0.5, 0.5, auc_error=0.01, class_rows=200).round(2)
+    array([0.97, 0.03, 0.01])
+    >>> regime_weights(0.7, 0.5, auc_error=0.01, class_rows=200).round(2)
+    array([0., 1., 0.])
+    >>> regime_weights(0.7, 0.7, auc_error=0.01, class_rows=200).round(2)
+    array([0.  , 0.03, 0.97])
+    """
+    limit = max(LABEL_SHIFT_AUC, 0.5 + REMAINING_SHARE * (auc - 0.5))
+    other = _logistic((auc_reweighted - limit) / LABEL_SHIFT_WIDTH)
+    deviations = (auc - 0.5) / auc_error
+    label = _logistic((deviations - ALIKE_DEVIATIONS) / ALIKE_WIDTH)
+    label *= (1 - other) * min(1.0, class_rows / MIN_CLASS_ROWS)
+    return np.array([1 - label - other, label, other])
+
+
+def _logistic(x: float) -> float:
+    return 0.5 * (1 + math.tanh(0.5 * x))
+
+
+def auc_standard_error(n_source: int, n_target: int) -> float:
+    """Return the standard error of an AUROC of 0.5."""
+    return math.sqrt((n_source + n_target + 1) / (12 * n_source * n_target))
+
+
+def domain_aucs(learned: RegimeSource, shares: Floats, target: Predictions) -> tuple[float, float]:
+    """Return the AUROC of the domain classifier, and that after the source rows were reweighted."""
+    rows = subsample_rows(target, MAX_ROWS)
+    n_source = len(learned.labels)
+    classifier = fit_domain_classifier(
+        np.concatenate([learned.log_probs, rows.log_probs]).astype(np.float64), n_source
+    )
+    weights = class_ratios(shares, learned.prior)[learned.labels]
+    if not weights.any():
+        return domain_auc(classifier), 1.0
+    weights = np.concatenate([weights / weights.mean(), np.ones(rows.n)])
+    return domain_auc(classifier), domain_auc(classifier, weights)
+
+
+def class_ratios(shares: Floats, prior: Floats) -> Floats:
+    """Return the ratio of the class frequencies of target and source; 0 for unknown classes."""
+    return np.divide(shares, prior, out=np.zeros(len(prior)), where=prior > 0)
+
+
+def adjusted_confidence(probs: Floats, classes: Ints, shares: Floats, prior: Floats) -> Floats:
+    """Return each row's probability of the predicted class, adjusted to new class frequencies."""
+    ratios = class_ratios(shares, prior)
+    densities = np.maximum(probs @ ratios, EPSILON)
+    return np.asarray(probs[np.arange(len(probs)), classes] * ratios[classes] / densities)
+
+
+def adjusted_confidence_slope(
+    probs: Floats, classes: Ints, shares: Floats, prior: Floats
+) -> Floats:
+    """Return the derivatives of the mean adjusted confidence by the class frequencies."""
+    ratios = class_ratios(shares, prior)
+    inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
+    densities = np.maximum(probs @ ratios, EPSILON)
+    top = probs[np.arange(len(probs)), classes] / densities
+    direct = np.bincount(classes, top, minlength=len(prior)) * inverse
+    indirect = (top * ratios[classes] / densities) @ probs * inverse
+    return np.asarray((direct - indirect) / len(probs))
