@@ -112,9 +112,7 @@ def ranges(
                 continue
             found = typical_range(
                 case["estimate"],
-                Covariates(
-                    case["standard_error"], case["domain_auc"], case["confidence_distance"]
-                ),
+                Covariates(case["standard_error"], case["domain_auc"], case["confidence_distance"]),
                 history=None if past is None else _history(past),
                 spread=None if past is None else case["diag_estimator_spread"],
                 reference=reference,
@@ -212,9 +210,11 @@ def page(table: Any, full: Any) -> tuple[str, bool]:
     loss = mean_by_suite(table, error(table, table["estimate"])) - mean_by_suite(
         table, error(table, before)
     )
-    regime_means = error(table, columns["headline, constants from other suites"]).groupby(
-        [table["suite"], table["regime"]]
-    ).mean()
+    regime_means = (
+        error(table, columns["headline, constants from other suites"])
+        .groupby([table["suite"], table["regime"]])
+        .mean()
+    )
     many = (table["n_source"] >= MANY_ROWS) & (table["n_target"] >= MANY_ROWS)
     many &= table["regime"] == "none"
     quiet_error = error(table, table["estimate"])[many].groupby(table["suite"]).mean().mean()
@@ -320,7 +320,9 @@ def _confidences_only(fmow: Any) -> str:
         for part in ("val", "test", "none"):
             here = fmow[fmow["regime"] == "none"] if part == "none" else fmow[
                 (fmow["regime"] == "shift") & fmow["target"].str.startswith(part)]  # fmt: skip
-            value = here["source_accuracy"] - factor * (here["source_accuracy"] - here["est_atc-mc"])
+            value = here["source_accuracy"] - factor * (
+                here["source_accuracy"] - here["est_atc-mc"]
+            )
             cells.append(_cell(error(here, value).mean()))
         rows.append((f"{factor:g}", *cells))
     return (

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from benchmarks.suites.suite import HOME, Domain, Suite, Workspace
 from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
-from oodometer.core.stats import rng_for
 from oodometer.studies import demo
 
 N_SEEDS = 6
@@ -25,7 +22,7 @@ def predict(space: Workspace, group: str) -> Iterator[Domain]:
     suite = demo.make_digits_suite(seed)
     labels = suite.source.labels
     assert labels is not None
-    yield Domain(HOME, labels, {"first": suite.source.probs, "second": _second_on_source(seed)})
+    yield Domain(HOME, labels, _probs(suite.source, suite.other_models))
     for target in suite.targets:
         assert target.predictions.labels is not None
         probs = _probs(target.predictions, target.other_models)
@@ -34,19 +31,6 @@ def predict(space: Workspace, group: str) -> Iterator[Domain]:
 
 def _probs(first: Predictions, second: Predictions) -> dict[str, Floats]:
     return {"first": first.probs, "second": second.probs}
-
-
-def _second_on_source(seed: int) -> Floats:
-    """Return the outputs of the second model on the source, which the demo does not compute."""
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    order = rng_for(seed, "split").permutation(len(digits.target))
-    flat = digits.images[order].astype(np.float32).reshape(-1, 64)
-    labels = digits.target[order]
-    rows = slice(demo.TRAIN_ROWS, demo.TRAIN_ROWS + demo.SOURCE_ROWS)
-    model = demo._train_model(flat[: demo.TRAIN_ROWS], labels[: demo.TRAIN_ROWS], seed + 1)
-    return np.asarray(model.predict_proba(flat[rows] / 16.0))
 
 
 SUITES = (

@@ -16,7 +16,13 @@ import numpy as np
 from benchmarks.suites.files import write_atomically
 from benchmarks.suites.leave_one_out import read_all
 from oodometer.assessment import typical_range
-from oodometer.assessment.typical_range import COLUMNS, METHOD, Covariates, ReferenceErrors
+from oodometer.assessment.typical_range import (
+    COLUMNS,
+    COVARIATES,
+    METHOD,
+    Covariates,
+    ReferenceErrors,
+)
 from oodometer.core.results import Estimate
 
 PATH = Path(typical_range.__file__).parent / typical_range.TABLE
@@ -33,7 +39,7 @@ def with_covariates(table: Any) -> Any:
                 METHOD,
                 row[f"low_{METHOD}"],
                 row[f"high_{METHOD}"],
-                facts={"regime_auc": row["regime_auc"]},
+                facts={name: row[name] for name in ("regime_auc", "regime_auc_reweighted")},
             ),
             n_source=row["n_source"],
             n_target=row["n_target"],
@@ -43,9 +49,7 @@ def with_covariates(table: Any) -> Any:
     ]
     return known.assign(
         estimate=known[f"est_{METHOD}"],
-        standard_error=[row.standard_error for row in rows if row],
-        domain_auc=[row.domain_auc for row in rows if row],
-        confidence_distance=[row.confidence_distance for row in rows if row],
+        **{name: [getattr(row, name) for row in rows] for name in COVARIATES},
     ).reset_index(drop=True)
 
 
@@ -63,9 +67,7 @@ def text(table: Any) -> str:
     lines = [",".join(("suite", "regime", *COLUMNS))]
     values = table[list(COLUMNS)].to_numpy(float)
     for suite, regime, row in zip(table["suite"], table["regime"], values, strict=True):
-        lines.append(
-            f"{suite},{regime}," + ",".join(f"{v:.{DECIMALS}f}" for v in np.round(row, 6))
-        )
+        lines.append(f"{suite},{regime}," + ",".join(f"{v:.{DECIMALS}f}" for v in np.round(row, 6)))
     return "\n".join(lines) + "\n"
 
 

@@ -23,6 +23,7 @@ from oodometer.assessment.conformal_interval import History, ShiftInterval
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
     LabelledConfidences,
+    confidence_distance,
     diagnose,
     estimate_range,
 )
@@ -43,7 +44,8 @@ from oodometer.assessment.segments import (
     segment_values,
     with_status,
 )
-from oodometer.assessment.typical_range import Covariates, typical_range
+from oodometer.assessment.source_batches import SourceBatches
+from oodometer.assessment.typical_range import Covariates, ReferenceErrors, typical_range
 from oodometer.core import validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import (
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
 
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
+# Batches of the source count in the typical range if the weight of no shift is larger.
+MIN_NO_SHIFT_WEIGHT = 0.5
 
 
 def assess(
@@ -79,15 +83,17 @@ def assess(
     is_source: bool = False,
     segment_inputs: SegmentInputs | None = None,
     history: HistoryInput = None,
+    source_batches: SourceBatches | None = None,
     requested: Sequence[str] = (),
     progress: ProgressCallback | None = None,
 ) -> Assessment:
     """Return the assessment of a target that is in memory or in files.
 
-    If the target is in memory, `target` has all rows, and `summary` is None. If the target is in files, `target` is a uniform sample of the rows, and `summary` is the result of
-    the pass over all rows. `labelled` are the target rows with labels, `is_source` is whether the
-    files of the target are those of the source. If methods are `requested`, the result contains
-    only these and the method of the headline.
+    If the target is in memory, `target` has all rows, and `summary` is None. If the target is in
+    files, `target` is a uniform sample of the rows, and `summary` is the result of the pass over all
+    rows. `labelled` are the target rows with labels, `is_source` is whether the files of the target
+    are those of the source. If methods are `requested`, the result contains only these and the
+    method of the headline.
     """
     run = next(iter(runs.values()))
     learned = run.learned_source
@@ -136,7 +142,15 @@ def assess(
                 if isinstance(history, History)
                 else _history_from_predictions(history, method, runs)
             )
-        shift = _typical_range(estimates, method, diagnostics, past, source.n, n_target)
+        shift = _typical_range(
+            estimates,
+            method,
+            diagnostics,
+            history=past,
+            source_batches=source_batches,
+            n_source=source.n,
+            n_target=n_target,
+        )
     best = _corrected(estimates[method], shift) if method in estimates else None
     if requested:
         names = {*requested, method}
@@ -177,22 +191,28 @@ def _typical_range(
     estimates: Mapping[str, Estimate],
     method: str,
     diagnostics: Sequence[Diagnostic],
+    *,
     history: History | None,
+    source_batches: SourceBatches | None,
     n_source: int,
     n_target: int,
 ) -> ShiftInterval | None:
     """Return the typical range from reference cases and the history; None if there are none."""
+    estimate = estimates[method]
     spread = estimate_range(tuple(estimates.values()))
     distances = [each.value for each in diagnostics if each.name == "score_distance"]
     covariates = None
     if distances:
         covariates = Covariates.of(
-            estimates[method], n_source=n_source, n_target=n_target, distance=distances[0]
+            estimate, n_source=n_source, n_target=n_target, distance=distances[0]
         )
-    if covariates is not None:
-        value = estimates[method].value
-        return typical_range(value, covariates, history=history, spread=spread)
-    return None if history is None else history.interval(estimates[method].value, spread)
+    if covariates is None:
+        return None if history is None else history.interval(estimate.value, spread)
+    looks_alike = estimate.facts["weight_no_shift"] > MIN_NO_SHIFT_WEIGHT
+    batches = source_batches.history if source_batches is not None and looks_alike else None
+    return typical_range(
+        estimate.value, covariates, history=history, spread=spread, source_batches=batches
+    )
 
 
 def _corrected(estimate: Estimate, shift: ShiftInterval | None) -> Estimate:
@@ -342,9 +362,16 @@ def _history_from_predictions(
                 f"{method} is not applicable to domain {number} of the history: {skipped[method]}."
             )
         spread = estimate_range(tuple(estimates.values()))
-        rows.append((estimates[method].value, float(past.correct.mean()), spread))
-    table = np.array(rows, dtype=np.float64).reshape(-1, 3)
-    return History(table[:, 0], table[:, 1], table[:, 2])
+        covariates = Covariates.of(
+            estimates[method],
+            n_source=run.source.n,
+            n_target=past.n,
+            distance=confidence_distance(run.learned_source.predictions, past_rows),
+        )
+        size = ReferenceErrors.load().size(covariates) if covariates is not None else np.nan
+        rows.append((estimates[method].value, float(past.correct.mean()), spread, min(size, 1.0)))
+    estimated, truths, spreads, sizes = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+    return History(estimated, truths, spreads, None if np.isnan(sizes).any() else sizes)
 
 
 def estimates(

@@ -24,7 +24,9 @@ CONFIDENCE_LEVEL = 0.95
 MIN_SPREAD = 0.02
 MIN_DOMAINS = 5
 ASSUMES = "this domain is similar to (exchangeable with) those of the history"
-REFERENCE_ASSUMES = "this case is similar to (exchangeable with) the reference cases of other suites"
+REFERENCE_ASSUMES = (
+    "this case is similar to (exchangeable with) the reference cases of other suites"
+)
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,11 @@ class ShiftInterval:
 
     `level` is the coverage of the interval, which depends on the number of past domains if there are
     no reference cases. `bias` is the mean of estimate minus accuracy over the past domains.
-    `n_suites` is the number of suites of reference cases that were used, `correction` what was added
-    to the estimate because the past estimates were consistently too high or too low, and
-    `too_high_share` the share of similar reference cases whose estimate was too high.
+    `n_suites` is the number of suites of reference cases that were used, `n_source_batches` the
+    number of batches of the source, `correction` what was added to the estimate because the past
+    estimates were consistently too high or too low, `too_high_share` the share of similar reference
+    cases whose estimate was too high, and `expected_error` the size of the error that the reference
+    cases predict.
     """
 
     low: float
@@ -45,8 +49,10 @@ class ShiftInterval:
     scaled_by_spread: bool
     bias: float
     n_suites: int = 0
+    n_source_batches: int = 0
     correction: float = 0.0
     too_high_share: float | None = None
+    expected_error: float | None = None
 
     @property
     def assumes(self) -> str:
@@ -72,6 +78,9 @@ class History:
     spreads : array of shape (n,), optional
         Difference between the highest and the lowest estimate of several methods in each past
         domain.
+    expected_errors : array of shape (n,), optional
+        Size of the error that was predicted for each past domain: `shift.expected_error` of its
+        assessment. Past domains with a similar value count more in the typical range.
 
     Raises
     ------
@@ -89,9 +98,13 @@ class History:
     estimates: Floats
     truths: Floats
     spreads: Floats | None = None
+    expected_errors: Floats | None = None
 
     def __post_init__(self) -> None:
-        for name, values in {"estimates": self.estimates, "truths": self.truths}.items():
+        columns = {"estimates": self.estimates, "truths": self.truths}
+        if self.expected_errors is not None:
+            columns["expected_errors"] = self.expected_errors
+        for name, values in columns.items():
             invalid = ~((values >= 0) & (values <= 1))
             if invalid.any():
                 row = int(invalid.argmax())

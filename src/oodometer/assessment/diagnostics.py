@@ -91,12 +91,17 @@ def estimate_range(estimates: Sequence[Estimate]) -> float:
     return max(values) - min(values)
 
 
+def confidence_distance(source: Predictions, target: Predictions) -> float:
+    """Return the Kolmogorov–Smirnov distance between the confidences of source and target."""
+    # The source is sorted once for all targets.
+    ordered = source.cached("sorted confidence", lambda: np.sort(source.confidence))
+    return sorted_ks_distance(ordered, np.sort(target.confidence))
+
+
 def score_distance(context: DiagnosticContext) -> Diagnostic:
     """Compute the Kolmogorov–Smirnov distance between the confidences of source and target."""
     source, target = context.source, context.target
-    # The source is sorted once for all targets.
-    ordered = source.cached("sorted confidence", lambda: np.sort(source.confidence))
-    value = sorted_ks_distance(ordered, np.sort(target.confidence))
+    value = confidence_distance(source, target)
     noise = 1.63 * float(np.sqrt(1 / source.n + 1 / target.n))
     return Diagnostic(
         "score_distance",

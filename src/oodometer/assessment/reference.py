@@ -18,14 +18,15 @@ from oodometer.assessment._estimate import (
     labelled_segments,
     learn_source,
     resolve_estimators,
-    with_headline_methods,
     validate_source,
     validate_target,
+    with_headline_methods,
 )
 from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs
 from oodometer.assessment.ppi import ppi_from_labels
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import SegmentModel
+from oodometer.assessment.source_batches import SourceBatches
 from oodometer.core import validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import CalibrationMethod, Temperature
@@ -51,6 +52,12 @@ class LearnedReference:
     def segments(self) -> SegmentModel:
         """Return what the estimates of segments need from the source; it is cached."""
         return SegmentModel.fit(self.source, self.segment_by)
+
+    @cached_property
+    def batches(self) -> SourceBatches:
+        """Return the batches of the source that the typical range uses; they are cached."""
+        seed = next(iter(self.runs.values())).seed
+        return SourceBatches(self.source, self.segment_by, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +230,7 @@ class Reference:
             labelled=labelled_confidences(target, target_labels),
             segment_inputs=_segment_inputs(learned, target, target_labels, segment_by),
             history=history,
+            source_batches=learned.batches,
             requested=self.requested,
             progress=progress,
         )

@@ -218,6 +218,7 @@ def assess_streamed(
             )
         ),
         history=history,
+        source_batches=learned.batches,
         requested=reference.requested,
     )
     n_labels = summary.n - summary.n_unlabelled if files.schema.label_column is not None else 0

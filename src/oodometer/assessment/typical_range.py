@@ -1,16 +1,19 @@
 """Typical range: how far estimates were off in reference cases, scaled to the present case.
 
-The package contains a table of reference errors: estimate, accuracy and three covariates of cases
+The package contains a table of reference errors: estimate, accuracy and four covariates of cases
 from suites of real models and targets (benchmarks/suites), without data. The covariates are the
-standard error of the estimate, the AUROC of a domain classifier, and the distance of confidences.
-They predict the size of the error: log |error| is regressed on them, and every error is divided by
-its predicted size. The quantiles of the ratios, times the size that is predicted for the present
-case, are the typical range. Suites have the same weight. The lower and the upper quantile differ,
-because estimates are more often too high than too low.
+standard error of the estimate, the AUROC of a domain classifier before and after the source was
+reweighted to the estimated class frequencies, and the distance of confidences. They predict the size
+of the error: log |error| is regressed on them, and every error is divided by its predicted size. The
+quantiles of the ratios, times the size that is predicted for the present case, are the typical
+range. Suites have the same weight, and cases with a similar predicted size count more. The lower and
+the upper quantile differ, because estimates are more often too high than too low.
 
-Past domains of the user (`History`) are added to the reference cases. All reference cases together
-count as much as `REFERENCE_WEIGHT` past domains. If the past estimates are consistently too high or
-too low, the estimate is corrected.
+Past domains of the user (`History`) are added to the reference cases. The reference cases together
+count as much as `REFERENCE_WEIGHT` past domains, and past domains with a similar predicted size count
+more. If the past estimates are consistently too high or too low, the estimate is corrected. Batches
+of the source, each estimated from the rest of it, are added in the same way (`SourceBatches`); they
+count only if the target looks like the source.
 """
 
 from __future__ import annotations
@@ -32,16 +35,17 @@ from oodometer.core.stats import Z95
 LEVEL = 0.9
 METHOD = "regime"
 TABLE = "reference_errors.csv"
-COLUMNS = ("estimate", "truth", "standard_error", "domain_auc", "confidence_distance")
-# Sum of the weights of the reference cases; a past domain of the user has weight 1.
-REFERENCE_WEIGHT = 5.0
+COVARIATES = ("standard_error", "domain_auc", "remaining_auc", "confidence_distance")
+COLUMNS = ("estimate", "truth", *COVARIATES)
+# Sum of the weights of the reference cases; a past domain of the user has at most weight 1.
+REFERENCE_WEIGHT = 3.0
 # Errors below this multiple of the standard error are set to it before the logarithm.
 MIN_ERROR = 0.5
 MIN_STANDARD_ERROR = 1e-4
+# Standard deviation of the weights, in the logarithm of the predicted size of the error.
+SIZE_BANDWIDTH = 0.5
 # A bias of past estimates is consistent if it is at least this many standard errors.
 CONSISTENT_BIAS = 2.0
-# Cases are like the present one if the logarithm of their predicted error differs by at most this.
-SIMILAR_SIZE = 0.3
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,20 @@ class Covariates:
         Standard error of the estimate, from its confidence interval.
     domain_auc : float
         AUROC of the domain classifier minus 0.5, as far as it exceeds noise.
+    remaining_auc : float
+        The same after the source was reweighted to the estimated class frequencies.
     confidence_distance : float
         Kolmogorov–Smirnov distance of the confidences, as far as it exceeds noise.
 
     Examples
     --------
-    >>> Covariates(0.01, 0.2, 0.04).features.round(2)
-    array([ 1.  , -4.61,  0.45,  0.2 ])
+    >>> Covariates(0.01, 0.2, 0.09, 0.04).features.round(2)
+    array([ 1.  , -4.61,  0.45,  0.3 ,  0.2 ])
     """
 
     standard_error: float
     domain_auc: float
+    remaining_auc: float
     confidence_distance: float
 
     @classmethod
@@ -75,32 +82,24 @@ class Covariates:
         if estimate.method != METHOD or estimate.low is None or estimate.high is None:
             return None
         noise = math.sqrt(1 / n_source + 1 / n_target)
+        chance = 0.5 + 2 * noise / math.sqrt(12)
         return cls(
             (estimate.high - estimate.low) / 2 / Z95,
-            max(estimate.facts["regime_auc"] - 0.5 - 2 * noise / math.sqrt(12), 0.0),
+            max(estimate.facts["regime_auc"] - chance, 0.0),
+            max(estimate.facts["regime_auc_reweighted"] - chance, 0.0),
             max(distance - 1.63 * noise, 0.0),
         )
 
     @property
     def features(self) -> Floats:
         """Return the inputs of the regression."""
-        return _features(
-            np.array([self.standard_error]),
-            np.array([self.domain_auc]),
-            np.array([self.confidence_distance]),
-        )[0]
+        return _features({name: np.array([getattr(self, name)]) for name in COVARIATES})[0]
 
 
-def _features(standard_error: Floats, domain_auc: Floats, distance: Floats) -> Floats:
-    return np.stack(
-        [
-            np.ones(len(standard_error)),
-            np.log(np.maximum(standard_error, MIN_STANDARD_ERROR)),
-            np.sqrt(domain_auc),
-            np.sqrt(distance),
-        ],
-        axis=1,
-    )
+def _features(columns: Mapping[str, Floats]) -> Floats:
+    standard_error = np.maximum(columns["standard_error"], MIN_STANDARD_ERROR)
+    roots = [np.sqrt(columns[name]) for name in COVARIATES[1:]]
+    return np.stack([np.ones(len(standard_error)), np.log(standard_error), *roots], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +161,7 @@ class ReferenceErrors:
 
     @cached_property
     def _inputs(self) -> Floats:
-        names = ("standard_error", "domain_auc", "confidence_distance")
-        return _features(*(self.columns[name] for name in names))
+        return _features(self.columns)
 
     @cached_property
     def coefficients(self) -> Floats:
@@ -183,44 +181,68 @@ class ReferenceErrors:
         """Return the predicted size of the error."""
         return float(np.exp(covariates.features @ self.coefficients))
 
+    def weights_near(self, size: float) -> Floats:
+        """Return the weights of the cases for a case with a given predicted size; they sum to 1."""
+        weights = self.weights * similarity(self.sizes, size)
+        return np.asarray(weights / weights.sum())
+
     def too_high_share(self, covariates: Covariates) -> float:
         """Return the share of similar cases, suites weighted equally, that were too high."""
-        distance = np.abs(np.log(self.sizes) - math.log(self.size(covariates)))
-        near = distance <= max(SIMILAR_SIZE, float(distance.min()))
-        weights = self.weights[near]
-        return float(weights @ (self.errors[near] < 0) / weights.sum())
+        return float(self.weights_near(self.size(covariates)) @ (self.errors < 0))
+
+
+def similarity(sizes: Floats, size: float) -> Floats:
+    """Return a weight from 0 to 1 by the difference of the logarithms of predicted sizes.
+
+    >>> similarity(np.array([0.02, 0.04]), 0.02).round(2)
+    array([1.  , 0.38])
+    """
+    deviations = np.log(sizes / size) / SIZE_BANDWIDTH
+    # Without a lower bound, all weights could vanish far from the reference cases.
+    return np.asarray(np.exp(-0.5 * np.minimum(np.abs(deviations), 6.0) ** 2))
 
 
 @dataclass(frozen=True)
 class PastErrors:
-    """Errors of past estimates of the user, divided by their predicted size, and their bias.
+    """Errors of past estimates, divided by their predicted size, with a weight for each of them.
 
     `bias` is the mean of estimate minus accuracy if it is consistent, otherwise 0.
     """
 
     ratios: Floats
+    weights: Floats
     mean_error: float
     bias: float
 
     @classmethod
     def of(cls, history: History, size: float, spread: float | None) -> PastErrors:
-        """Return the errors of a history, as if the past domains had the present size of errors.
+        """Return the errors of a history, for a present case with a predicted size of the error.
 
-        If the spreads of the past domains are known, errors are scaled by them.
+        If the predicted sizes of the past errors are not known, the spreads replace them, and
+        without spreads all past domains have the present size.
         """
         errors = history.truths - history.estimates
-        mean = float(errors.mean())
-        deviation = float(errors.std(ddof=1)) / math.sqrt(len(errors))
-        is_consistent = abs(mean) > max(CONSISTENT_BIAS * deviation, 1e-9)
-        correction = mean if is_consistent else 0.0
-        scale = np.full(len(errors), size)
-        if history.spreads is not None and spread is not None:
-            scale = size * np.sqrt(
+        sizes = np.full(len(errors), size)
+        if history.expected_errors is not None:
+            sizes = np.maximum(history.expected_errors, MIN_STANDARD_ERROR)
+        elif history.spreads is not None and spread is not None:
+            sizes = size * np.sqrt(
                 np.maximum(history.spreads, MIN_SPREAD) / max(spread, MIN_SPREAD)
             )
+        correction = _consistent_mean(errors)
         n = len(errors)
-        remaining = (errors - correction) * (math.sqrt((n + 1) / (n - 1)) if is_consistent else 1.0)
-        return cls(remaining / scale, -mean, -correction)
+        remaining = errors - correction
+        if correction:
+            # The mean is estimated from the same errors, and is uncertain for the present case.
+            remaining = remaining * math.sqrt((n + 1) / (n - 1))
+        return cls(remaining / sizes, similarity(sizes, size), -float(errors.mean()), -correction)
+
+
+def _consistent_mean(errors: Floats) -> float:
+    """Return the mean if it is at least two standard errors from 0, otherwise 0."""
+    mean = float(errors.mean())
+    deviation = float(errors.std(ddof=1)) / math.sqrt(len(errors))
+    return mean if abs(mean) > max(CONSISTENT_BIAS * deviation, 1e-9) else 0.0
 
 
 def typical_range(
@@ -229,6 +251,7 @@ def typical_range(
     *,
     history: History | None = None,
     spread: float | None = None,
+    source_batches: History | None = None,
     reference: ReferenceErrors | None = None,
 ) -> ShiftInterval:
     """Return the range that contains the accuracy in 90 % of cases like the reference cases.
@@ -243,6 +266,9 @@ def typical_range(
         Past domains of the user, which are added to the reference cases.
     spread : float, optional
         Difference between the highest and the lowest estimate of several methods.
+    source_batches : History, optional
+        Estimates and accuracies of batches of the source, which are added as past domains are, but
+        do not correct the estimate.
     reference : ReferenceErrors, optional
         Reference cases; by default those of the package.
 
@@ -253,32 +279,46 @@ def typical_range(
 
     Examples
     --------
-    >>> near = typical_range(0.8, Covariates(0.01, 0.0, 0.0))
-    >>> far = typical_range(0.8, Covariates(0.01, 0.3, 0.3))
+    >>> near = typical_range(0.8, Covariates(0.01, 0.0, 0.0, 0.0))
+    >>> far = typical_range(0.8, Covariates(0.01, 0.3, 0.3, 0.3))
     >>> far.high - far.low > 3 * (near.high - near.low)
     True
     """
     reference = ReferenceErrors.load() if reference is None else reference
     size = reference.size(covariates)
-    ratios, weights = reference.errors / reference.sizes, reference.weights
+    ratios = [reference.errors / reference.sizes]
+    weights = [REFERENCE_WEIGHT * reference.weights_near(size)]
     past = None
     if history is not None:
         past = PastErrors.of(history, size, spread)
-        ratios = np.concatenate([ratios, past.ratios])
-        weights = np.concatenate([REFERENCE_WEIGHT * weights, np.ones(len(past.ratios))])
+        ratios.append(past.ratios)
+        weights.append(past.weights)
+    if source_batches is not None:
+        assert source_batches.expected_errors is not None
+        errors = source_batches.truths - source_batches.estimates
+        ratios.append(errors / source_batches.expected_errors)
+        weights.append(similarity(source_batches.expected_errors, size))
     tail = (1 - LEVEL) / 2
-    low, high = (size * weighted_quantile(ratios, weights, q) for q in (tail, 1 - tail))
+    low, high = (
+        size * weighted_quantile(np.concatenate(ratios), np.concatenate(weights), quantile)
+        for quantile in (tail, 1 - tail)
+    )
     center = value - (past.bias if past else 0.0)
     return ShiftInterval(
         low=min(max(center + low, 0.0), 1.0),
         high=max(min(center + high, 1.0), 0.0),
         level=LEVEL,
         n_domains=len(history.truths) if history is not None else 0,
-        scaled_by_spread=history is not None and history.spreads is not None and spread is not None,
+        scaled_by_spread=history is not None
+        and history.expected_errors is None
+        and history.spreads is not None
+        and spread is not None,
         bias=past.mean_error if past else 0.0,
         n_suites=reference.n_suites,
+        n_source_batches=0 if source_batches is None else len(source_batches.truths),
         correction=-past.bias if past else 0.0,
         too_high_share=reference.too_high_share(covariates),
+        expected_error=size,
     )
 
 

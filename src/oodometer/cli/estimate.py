@@ -647,7 +647,10 @@ def _read_history_table(table: ScoreFile) -> History:
         return History(
             _read_fractions(table, "estimate"),
             _read_fractions(table, "truth"),
-            _read_fractions(table, "spread") if "spread" in _column_names(table) else None,
+            *(
+                _read_fractions(table, name) if name in _column_names(table) else None
+                for name in ("spread", "expected_error")
+            ),
         )
     except InputError as error:
         raise InputError(f"{table.path.name}: {error}") from error

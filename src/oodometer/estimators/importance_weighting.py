@@ -211,15 +211,16 @@ def fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:
     is_target = np.arange(len(rows)) >= n_source
     penalty = np.append(np.ones(rows.shape[1]), 0.0)
     rows = np.hstack([rows, np.ones((len(rows), 1))])
-    return DomainClassifier(rows, is_target, _fit_logistic(rows, is_target), penalty)
+    return DomainClassifier(rows, is_target, fit_logistic(rows, is_target), penalty)
 
 
-def _fit_logistic(rows: Floats, is_target: Bools, weights: Floats | None = None) -> Floats:
+def fit_logistic(rows: Floats, is_target: Bools, weights: Floats | None = None) -> Floats:
     """Return the coefficients w of a logistic regression, found by Newton's method.
 
     They minimize Σ log(1 + e^(∓x·w)) + ½‖w‖², where the sign is − for target rows and + for source
-    rows; `weights` are the weights of the terms of the sum, 1 by default. The last coefficient, the intercept, is not penalized. A step that increases the loss is
-    halved until the loss no longer increases. The result equals that of scikit-learn, which is not
+    rows; `weights` are the weights of the terms of the sum, 1 by default. The last coefficient, the
+    intercept, is not penalized. A step that increases the loss is halved until the loss no longer
+    increases. The result equals that of scikit-learn, which is not
     used because importing it takes longer than running all estimators.
     """
     penalty = np.append(np.ones(rows.shape[1] - 1), 0.0)
@@ -275,15 +276,16 @@ def _probabilities_and_hessian(
 def domain_auc(classifier: DomainClassifier, weights: Floats | None = None) -> float:
     """Return the cross-fitted AUROC of the domain classifier.
 
-    `weights` are those of all rows, in the fit and in the AUROC; 1 by default. Each half of the rows is scored by a classifier that was fitted on the other half. 0.5 means
-    that source and target cannot be separated, and 1 that they can be separated perfectly.
+    Each half of the rows is scored by a classifier that was fitted on the other half. 0.5 means that
+    source and target cannot be separated, and 1 that they can be separated perfectly. `weights` are
+    those of all rows, in the fit and in the AUROC; 1 by default.
     """
     half = np.arange(len(classifier.rows)) % 2 == 0
     areas = []
     for training, held_out in ((half, ~half), (~half, half)):
         if np.unique(classifier.is_target[training]).size < 2:
             continue
-        coefficients = _fit_logistic(
+        coefficients = fit_logistic(
             classifier.rows[training],
             classifier.is_target[training],
             None if weights is None else weights[training],

@@ -13,6 +13,11 @@ decides how much of each is used:
 
 The weights change smoothly. Their constants were chosen on real suites, leave-one-suite-out
 (docs/results/quality_headline.md).
+
+If other models predict the same rows of source and target, their probabilities of the predicted
+class tell more about a row than the model's own confidence. A logistic regression on the source
+predicts from both whether the model is correct; what it predicts for the target corrects the
+estimate.
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from oodometer.estimators.cot import COT, TransportSummary, label_counts
 from oodometer.estimators.importance_weighting import (
     domain_auc,
     fit_domain_classifier,
+    fit_logistic,
     subsample_rows,
 )
 from oodometer.estimators.label_shift import require_labels
@@ -50,11 +56,18 @@ ALIKE_WIDTH = 0.7
 LABEL_SHIFT_AUC = 0.6
 REMAINING_SHARE = 0.65
 LABEL_SHIFT_WIDTH = 0.02
+# Largest weight of label shift. The rest has the weight of no shift, because other shifts can look
+# like label shift, in particular with two classes.
+MAX_LABEL_SHIFT_WEIGHT = 0.85
 # With fewer rows in the smallest class of the source, or per class of the target on average, the
 # class frequencies of MLLS count in proportion to the rows.
 MIN_CLASS_ROWS = 100
 # Estimates with a smaller weight are not resampled.
 MIN_WEIGHT = 1e-3
+# Exponent of the correction by other models.
+OTHER_MODELS_EXPONENT = 0.5
+# Probabilities are clipped to this distance from 0 and 1 before the logit.
+MIN_PROBABILITY = 1e-4
 # Names of the regimes, in the order of the weights, and what was found if the weight is the largest.
 REGIMES = {
     "no shift": "source and target look alike",
@@ -65,11 +78,16 @@ REGIMES = {
 
 @dataclass(frozen=True, eq=False)
 class RegimeSource:
-    """Number of source rows per label, and log-probabilities and labels of at most 10,000 rows."""
+    """Number of source rows per label, and log-probabilities and labels of at most 10,000 rows.
+
+    `correctness` are the coefficients of the logistic regression of correctness on the logits of
+    confidence and mean probability of other models; None without other models.
+    """
 
     counts: Ints
     log_probs: Floats
     labels: Ints
+    correctness: Floats | None = None
 
     @property
     def prior(self) -> Floats:
@@ -84,7 +102,8 @@ class RegimeSummary:
     `values` and `weights` are those of the three regimes, in the order of `REGIMES`. `shares` are
     the class frequencies that MLLS finds. `transport` is None if there are decisions, to which COT
     does not apply. `sample` has the probabilities, and `classes` the predicted classes, of some of
-    the `n` target rows.
+    the `n` target rows. `correctness` is the mean probability of being correct given other models,
+    and `sample_correctness` that of the sampled rows; both are None without other models.
     """
 
     n: int
@@ -96,6 +115,31 @@ class RegimeSummary:
     transport: TransportSummary | None
     sample: Floats
     classes: Ints
+    correctness: float | None = None
+    sample_correctness: Floats | None = None
+
+    @property
+    def factor(self) -> float:
+        """Return the correction by other models; 1 without other models."""
+        if self.correctness is None:
+            return 1.0
+        return float((self.correctness / self.values[0]) ** OTHER_MODELS_EXPONENT)
+
+    @property
+    def value(self) -> float:
+        """Return the weighted average of the three estimates, corrected by other models."""
+        return float(self.weights @ self.values) * self.factor
+
+    def corrected_changes(self, changes: Floats, confidence: Floats, correctness: Floats) -> Floats:
+        """Return the changes of `value`, to first order.
+
+        `changes` are those of the average of the three estimates, `confidence` those of the mean
+        confidence, and `correctness` those of the mean probability of being correct given other
+        models.
+        """
+        assert self.correctness is not None
+        relative = correctness / self.correctness - confidence / self.values[0]
+        return np.asarray(changes * self.factor + OTHER_MODELS_EXPONENT * self.value * relative)
 
 
 @dataclass(frozen=True)
@@ -108,8 +152,12 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
     of a domain classifier on log-probabilities, σ its standard error, and A(q) the AUROC after the
     source rows were reweighted to q, ``w₂ = s((A(q) − c) / 0.02)`` with
     ``c = max(0.6, 0.5 + 0.65 (A − 0.5))``,
-    ``w₁ = (1 − w₂) · m · s((A − 0.5 − 2.5 σ) / (0.7 σ))`` and ``w₀ = 1 − w₁ − w₂``. With fewer than
-    100 rows in the smallest class, m is the number of these rows divided by 100, otherwise 1.
+    ``w₁ = 0.85 (1 − w₂) · m · s((A − 0.5 − 2.5 σ) / (0.7 σ))`` and ``w₀ = 1 − w₁ − w₂``. With fewer
+    than 100 rows in the smallest class, m is the number of these rows divided by 100, otherwise 1.
+
+    With predictions of other models on source and target, the average is multiplied by
+    ``sqrt(J / AC)``. J is the mean probability that the model is correct, predicted from its
+    confidence and from the mean probability that the other models give to its class.
 
     With given decisions, to which COT does not apply, AC replaces COT. The confidence interval
     includes the sampling error of the three estimates, but not that of the weights.
@@ -137,7 +185,10 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
     def learn(self, source: Predictions) -> RegimeSource:
         """Return the class frequencies and the rows of the domain classifier."""
         rows = subsample_rows(source, MAX_ROWS)
-        return RegimeSource(label_counts(source), rows.log_probs, require_labels(rows))
+        correctness = None
+        if source.other_models:
+            correctness = fit_logistic(correctness_inputs(rows), rows.correct)
+        return RegimeSource(label_counts(source), rows.log_probs, require_labels(rows), correctness)
 
     def summarize(self, learned: RegimeSource, batch: Predictions) -> RegimeSummary:
         """Compute the estimates of the three regimes and their weights."""
@@ -158,6 +209,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             class_rows=min(int(learned.counts.min()), batch.n / batch.k),
         )
         stride = -(-batch.n // _label_shift_em.max_bootstrap_rows(batch.k))
+        correctness = correctness_given_others(learned, batch)
         return RegimeSummary(
             batch.n,
             np.array([confidence, float(adjusted.mean()), transported]),
@@ -168,6 +220,8 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             transport,
             probs[::stride].astype(np.float64),
             batch.classes[::stride],
+            None if correctness is None else float(correctness.mean()),
+            None if correctness is None else correctness[::stride],
         )
 
     def finish(self, learned: RegimeSource, total: RegimeSummary) -> Estimate:
@@ -182,7 +236,9 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             "regime_auc": total.auc,
             "regime_auc_reweighted": total.auc_reweighted,
         }
-        return Estimate(float(total.weights @ total.values), facts=facts)
+        if total.correctness is not None:
+            facts["correctness_given_other_models"] = total.correctness
+        return Estimate(total.value, facts=facts)
 
     def resample(
         self, learned: RegimeSource, total: RegimeSummary, rng: np.random.Generator, count: int
@@ -206,7 +262,13 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
         changes[:, 2] += by_source
         if total.weights[1] > MIN_WEIGHT:
             changes[:, 1] = self._resample_adjusted(learned, total, draws, priors)
-        return np.asarray(total.weights @ total.values + changes @ total.weights)
+        result = changes @ total.weights
+        if total.sample_correctness is not None:
+            correctness = _label_shift_em.resample_mean_changes(
+                total.sample_correctness[:, None], draws, total.n
+            )
+            result = total.corrected_changes(result, changes[:, 0], correctness[:, 0])
+        return np.asarray(total.value + result)
 
     def _resample_adjusted(
         self, learned: RegimeSource, total: RegimeSummary, draws: Ints, priors: Floats
@@ -244,7 +306,11 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             adjusted = adjusted + _label_shift_em.row_influence(
                 probs, solution=total.shares, prior=prior, slope=slope
             )
-        return np.asarray(np.stack([confidence, adjusted, transported], axis=1) @ total.weights)
+        values = np.stack([confidence, adjusted, transported], axis=1) @ total.weights
+        correctness = correctness_given_others(learned, rows)
+        if correctness is not None and total.correctness is not None:
+            values = total.corrected_changes(values, confidence, correctness)
+        return np.asarray(values)
 
 
 def regime_weights(
@@ -253,17 +319,17 @@ def regime_weights(
     """Return the weights of no shift, label shift and other shift; they sum to 1.
 
     >>> regime_weights(0.5, 0.5, auc_error=0.01, class_rows=200).round(2)
-    array([0.97, 0.03, 0.01])
+    array([0.97, 0.02, 0.01])
     >>> regime_weights(0.7, 0.5, auc_error=0.01, class_rows=200).round(2)
-    array([0., 1., 0.])
+    array([0.15, 0.85, 0.  ])
     >>> regime_weights(0.7, 0.7, auc_error=0.01, class_rows=200).round(2)
-    array([0.  , 0.03, 0.97])
+    array([0.  , 0.02, 0.97])
     """
     limit = max(LABEL_SHIFT_AUC, 0.5 + REMAINING_SHARE * (auc - 0.5))
     other = _logistic((auc_reweighted - limit) / LABEL_SHIFT_WIDTH)
     deviations = (auc - 0.5) / auc_error
     label = _logistic((deviations - ALIKE_DEVIATIONS) / ALIKE_WIDTH)
-    label *= (1 - other) * min(1.0, class_rows / MIN_CLASS_ROWS)
+    label *= (1 - other) * min(1.0, class_rows / MIN_CLASS_ROWS) * MAX_LABEL_SHIFT_WEIGHT
     return np.array([1 - label - other, label, other])
 
 
@@ -313,3 +379,28 @@ def adjusted_confidence_slope(
     direct = np.bincount(classes, top, minlength=len(prior)) * inverse
     indirect = (top * ratios[classes] / densities) @ probs * inverse
     return np.asarray((direct - indirect) / len(probs))
+
+
+def correctness_inputs(rows: Predictions) -> Floats:
+    """Return the logits of confidence and mean probability of other models, and a column of ones."""
+    index = np.arange(rows.n)
+    others = [
+        other.probs[index, rows.classes] if other.has_probs else other.classes == rows.classes
+        for other in rows.other_models
+    ]
+    return np.stack(
+        [_logit(rows.confidence), _logit(np.mean(others, axis=0)), np.ones(rows.n)], axis=1
+    )
+
+
+def _logit(probs: Floats) -> Floats:
+    clipped = np.clip(probs.astype(np.float64), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+
+def correctness_given_others(learned: RegimeSource, rows: Predictions) -> Floats | None:
+    """Return the probability that each row is correct; None without other models."""
+    if learned.correctness is None or not rows.other_models:
+        return None
+    log_odds = correctness_inputs(rows) @ learned.correctness
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * log_odds)))

@@ -42,9 +42,10 @@ class ShiftedTarget:
 
 @dataclass(frozen=True)
 class DigitsSuite:
-    """Labelled predictions on the source, and the shifted targets."""
+    """Labelled predictions on the source, those of a second model, and the shifted targets."""
 
     source: Predictions
+    other_models: Predictions
     targets: tuple[ShiftedTarget, ...]
 
 
@@ -159,20 +160,22 @@ def make_digits_suite(seed: int = 0) -> DigitsSuite:
     digits = load_digits()
     order = rng_for(seed, "split").permutation(len(digits.target))
     images, labels = digits.images[order].astype(np.float32), digits.target[order]
-    flat = images.reshape(-1, 64)
+    # Enlarging and reducing the images blurs them a little, so it is done with all images.
+    flat = _apply_shift(images, _keep_unchanged, rng_for(seed, "shift", "no shift"))
     models = [_train_model(flat[:TRAIN_ROWS], labels[:TRAIN_ROWS], seed + j) for j in (0, 1)]
 
     def predict(j: int, inputs: Array, labels: Ints) -> Predictions:
         return Predictions.from_probs(models[j].predict_proba(inputs / 16.0), labels=labels)
 
     source_end = TRAIN_ROWS + SOURCE_ROWS
-    source = predict(0, flat[TRAIN_ROWS:source_end], labels[TRAIN_ROWS:source_end])
+    rows = slice(TRAIN_ROWS, source_end)
+    sources = [predict(j, flat[rows], labels[rows]) for j in (0, 1)]
     images, labels = images[source_end:], labels[source_end:]
     targets = []
     for name, shift in SHIFTS.items():
         inputs = _apply_shift(images, shift, rng_for(seed, "shift", name))
         targets.append(ShiftedTarget(name, predict(0, inputs, labels), predict(1, inputs, labels)))
-    return DigitsSuite(source, (*targets, _apply_label_shift(targets[0], seed)))
+    return DigitsSuite(*sources, (*targets, _apply_label_shift(targets[0], seed)))
 
 
 def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
@@ -193,7 +196,11 @@ def compare_methods(
         if progress:
             progress(done, len(suite.targets), target.name)
         assessment = estimate(
-            suite.source, target.predictions, other_models=target.other_models, seed=seed
+            suite.source,
+            target.predictions,
+            other_models=target.other_models,
+            other_models_on_source=suite.other_models,
+            seed=seed,
         )
         values = {result.method: result for result in assessment.estimates}
         truth = float(target.predictions.correct.mean())

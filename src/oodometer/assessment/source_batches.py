@@ -1,0 +1,98 @@
+"""Errors of the headline method on batches of the source, each estimated from the rest of it.
+
+The batches show how far estimates are off if nothing shifts but what varies within the source, such
+as time. They make the typical range narrower for targets that look like the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource
+from oodometer.assessment.conformal_interval import MIN_DOMAINS, History
+from oodometer.assessment.diagnostics import confidence_distance
+from oodometer.assessment.segments import segment_values
+from oodometer.assessment.typical_range import Covariates, ReferenceErrors
+from oodometer.core.array_types import Array, Bools
+from oodometer.core.calibration import Calibration
+from oodometer.core.errors import NotApplicable
+from oodometer.core.predictions import Predictions
+from oodometer.core.stats import rng_for
+from oodometer.estimators.regime_weighting import RegimeWeighting
+
+# Rows of the source that are used, and rows of the smallest batch.
+MAX_ROWS = 5000
+MIN_BATCH_ROWS = 100
+N_RANDOM_BATCHES = 10
+MAX_BATCHES = 20
+REPLICATES = 50
+
+
+@dataclass(frozen=True, eq=False)
+class SourceBatches:
+    """Batches of a labelled source: its segments if there are at least five, or random batches.
+
+    Parameters
+    ----------
+    source : LearnedSource
+        Scaled and calibrated source.
+    segment_by : array of shape (n,), optional
+        One value per source row, such as a day.
+    seed : int
+        Random seed.
+    """
+
+    source: LearnedSource
+    segment_by: Array | None
+    seed: int
+
+    @cached_property
+    def history(self) -> History | None:
+        """Return estimate and accuracy of each batch; None if there are fewer than five batches."""
+        rows = self.source.calibration.source
+        if not rows.has_probs:
+            return None
+        # Evenly spaced rows keep the order of time.
+        places = np.arange(0, rows.n, -(-rows.n // MAX_ROWS))
+        rows = rows.rows(places)
+        results = [self._estimate(rows, batch) for batch in self._batches(places)]
+        known = [result for result in results if result is not None]
+        if len(known) < MIN_DOMAINS:
+            return None
+        estimates, truths, sizes = np.array(known).T
+        return History(estimates, truths, expected_errors=np.minimum(sizes, 1.0))
+
+    def _batches(self, places: Array) -> list[Bools]:
+        """Return which of the used rows are in each batch."""
+        if self.segment_by is not None:
+            _names, index, counts = np.unique(
+                segment_values(self.segment_by)[places].astype(str),
+                return_inverse=True,
+                return_counts=True,
+            )
+            largest = np.argsort(-counts, kind="stable")[:MAX_BATCHES]
+            chosen = [j for j in largest.tolist() if counts[j] >= MIN_BATCH_ROWS]
+            if len(chosen) >= MIN_DOMAINS:
+                return [index == j for j in chosen]
+        n_batches = min(N_RANDOM_BATCHES, len(places) // MIN_BATCH_ROWS)
+        order = rng_for(self.seed, "source batches").permutation(len(places))
+        return [order % n_batches == j for j in range(n_batches)]
+
+    def _estimate(self, rows: Predictions, is_batch: Bools) -> tuple[float, float, float] | None:
+        """Return estimate, accuracy and predicted size of the error of a batch."""
+        rest, batch = rows.rows(~is_batch), rows.rows(is_batch)
+        learned = LearnedSource(rest, None, Calibration("temperature", None, rest))
+        run = EstimatorRun(RegimeWeighting(), learned, self.seed, REPLICATES)
+        try:
+            estimate = run.run(batch.without_labels())
+        except NotApplicable:
+            return None
+        distance = confidence_distance(rest, batch)
+        covariates = Covariates.of(estimate, n_source=rest.n, n_target=batch.n, distance=distance)
+        if covariates is None:
+            return None
+        size = ReferenceErrors.load().size(covariates)
+        return estimate.value, float(batch.correct.mean()), size
