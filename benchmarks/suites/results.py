@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,10 @@ def result_row(case: Case, replicates: int) -> dict[str, Any]:
     """Return all values of a case: names, truth, estimates, diagnostics, statistics."""
     start = time.process_time()
     source, target = case.source, case.target
-    result = oodometer.estimate(
-        source,
-        target,
-        methods=_methods(source),
-        other_models=list(target.other_models) or None,
-        other_models_on_source=list(source.other_models) or None,
-        replicates=replicates,
-    )
+    others = source.other_models
+    alone = replace(source, other_models=())
+    reference = oodometer.Reference(alone, methods=_methods(source), replicates=replicates)
+    result = reference.estimate(replace(target, other_models=()))
     headline = result.headline.estimate
     row: dict[str, Any] = {
         **_names(case),
@@ -58,6 +55,9 @@ def result_row(case: Case, replicates: int) -> dict[str, Any]:
                 f"high_{each.method}": each.high}  # fmt: skip
         if each.method == "regime":
             row |= each.facts
+            row["source_batches"] = _batches(reference)
+    if others and source.has_probs:
+        row |= _with_other_models(source, target, replicates)
     for check in result.diagnostics:
         row |= {f"diag_{check.name}": check.value, f"status_{check.name}": check.status}
     smallest = min(np.bincount(_labels(source), minlength=source.k)) if source.has_probs else None
@@ -66,6 +66,31 @@ def result_row(case: Case, replicates: int) -> dict[str, Any]:
         "ks_noise": math.sqrt(1 / source.n + 1 / target.n),
         "seconds": time.process_time() - start,
     }
+
+
+def _with_other_models(source: Predictions, target: Predictions, replicates: int) -> dict[str, Any]:
+    """Return the estimates of methods that use other models, and of the headline method with them."""
+    result = oodometer.estimate(
+        source,
+        target,
+        methods=["regime"],
+        other_models=list(target.other_models),
+        other_models_on_source=list(source.other_models),
+        replicates=replicates,
+    )
+    row: dict[str, Any] = {"est_regime-others": result["regime"].value}
+    for name in METHODS_NEEDING_OTHERS:
+        try:
+            row[f"est_{name}"] = estimators.get(name).estimate(source, target).value
+        except oodometer.NotApplicable:
+            continue
+    return row
+
+
+def _batches(reference: oodometer.Reference) -> str:
+    """Return estimate, accuracy and covariates of the batches of the source, as JSON."""
+    cases = reference.learned(target_has_probs=True).batches.cases
+    return json.dumps([[case.estimate, case.accuracy, *astuple(case.covariates)] for case in cases])
 
 
 def _labels(rows: Predictions) -> Ints:
@@ -77,9 +102,7 @@ def _methods(source: Predictions) -> list[str] | None:
     """Return the methods to run; None for all."""
     if source.k <= MANY_CLASSES or not source.has_probs:
         return None
-    left_out = [*SLOW_METHODS, *METHODS_NEEDING_FEATURES]
-    if len(source.other_models) < 2:
-        left_out += METHODS_NEEDING_OTHERS
+    left_out = [*SLOW_METHODS, *METHODS_NEEDING_FEATURES, *METHODS_NEEDING_OTHERS]
     return [each.name for each in estimators.available() if each.name not in left_out]
 
 

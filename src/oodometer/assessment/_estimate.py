@@ -174,7 +174,9 @@ def assess(
         calibration=learned.calibration.method,
         estimates=tuple(estimates.values()),
         skipped=skipped,
-        headline=Headline(best, why, worst_status(diagnostics)),
+        headline=Headline(
+            best, why, worst_status([check for check in diagnostics if check.concerns(method)])
+        ),
         diagnostics=diagnostics,
         segments=segments,
         seed=run.seed,

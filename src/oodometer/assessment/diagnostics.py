@@ -29,6 +29,7 @@ COMPARED_METHODS = ("atc-mc", "doc", "im", "cot")
 STATUS_LIMITS = {
     "score_distance": (0.1, 0.3),
     "domain_auc": (0.6, 0.8),
+    "outside_support": (0.01, 0.05),
     "beyond_support": (0.03, 0.1),
     "class_shift": (0.1, 0.3),
     "class_frequency_ratio": (1.5, 3.0),
@@ -38,10 +39,13 @@ STATUS_LIMITS = {
 }
 # Level of the test of changed class shares, divided by the number of classes.
 CLASS_RATIO_LEVEL = 0.01
-# ATC is reported as biased if its error on the labelled target rows is at least this fraction and
-# this many standard errors.
+OUTSIDE_SUPPORT_LEVEL = 0.01
+# Number of standard errors that is exceeded by chance in 1 % of cases.
+Z99 = 2.576
+# Methods that estimate a threshold from the errors on the source.
+THRESHOLD_METHODS = ("atc-mc", "atc-ne", "atc-class", "atc-near", "cott")
+# ATC is reported as biased if its error on the labelled target rows is at least this fraction.
 MIN_ATC_BIAS = 0.02
-MIN_ATC_BIAS_DEVIATIONS = 2.576
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +121,28 @@ def outside_support(context: DiagnosticContext) -> Diagnostic:
     """Compute the share of target rows whose confidence is outside the range of the source."""
     source, target = context.source.confidence, context.target.confidence
     value = float(((target < source.min()) | (target > source.max())).mean())
+    is_noise = value * len(target) < _rows_outside_by_chance(len(source), len(target))
     return Diagnostic(
         "outside_support",
         value,
-        status_by_limits(value, max(0.01, 4 / len(source)), max(0.05, 8 / len(source))),
+        "ok" if is_noise else status_by_limits(value, *STATUS_LIMITS["outside_support"]),
         "share of the target whose confidence is outside the range of the source, where the "
         "accuracy is unknown",
         "inspect these rows and label some; the source may not contain rows of their kind",
     )
+
+
+def _rows_outside_by_chance(n_source: int, n_target: int) -> float:
+    """Return the number of target rows outside the range of the source that chance exceeds rarely.
+
+    Without shift, the n_s + n_t rows are exchangeable, so at least j target rows are outside with a
+    probability of at most (j + 1) rʲ, with r = n_t / (n_s + n_t). It is 1 % for the returned j.
+    """
+    decay = np.log1p(n_source / n_target)
+    count = 1.0
+    for _ in range(20):  # a fixed point; the error decreases quickly
+        count = float((np.log(count + 1) - np.log(OUTSIDE_SUPPORT_LEVEL)) / decay)
+    return count
 
 
 def borrowed_bins(context: DiagnosticContext) -> Diagnostic:
@@ -133,11 +151,11 @@ def borrowed_bins(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "borrowed_bins",
         value,
-        # The problem concerns the method IM only, so it is never critical for the headline.
         "ok" if value < 0.01 else "warning",
         "share of the target in bins of confidence without source rows; im uses the accuracy of "
         "the nearest bin that has some",
         "disregard im, or label source rows of such confidence",
+        methods=("im",),
     )
 
 
@@ -148,11 +166,11 @@ def weight_effective_share(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "weight_effective_share",
         shares[method],
-        # The problem concerns the weighted methods only, so it is never critical for the headline.
         "ok" if shares[method] > 0.5 else "warning",
         f"effective sample size of the most uneven weights ({method}) as a share of the source; if "
         "it is small, source and target are far apart and a few source rows decide that estimate",
         f"disregard {method}, or use a source that is more similar to the target",
+        methods=tuple(shares),
     )
 
 
@@ -188,11 +206,11 @@ def agreement_line(context: DiagnosticContext) -> Diagnostic:
     return Diagnostic(
         "agreement_line",
         _first_fact(context, "agreement_r2"),
-        # The problem concerns aline-s and aline-d only, so it is never critical for the headline.
         "ok" if is_linear else "warning",
         "R² of the line through the agreements of model pairs on source and target; if it is low, "
         "accuracies are not on a line either",
         "disregard aline-s and aline-d, or add more models that differ from each other",
+        methods=("aline-s", "aline-d"),
     )
 
 
@@ -254,7 +272,10 @@ def class_collapse(context: DiagnosticContext) -> Diagnostic:
     source_share, value = (
         float(rows.class_counts.max() / rows.n) for rows in (context.source, context.target)
     )
-    has_grown = value > source_share + (1 - source_share) / 4
+    noise = Z99 * np.sqrt(
+        source_share * (1 - source_share) * (1 / context.source.n + 1 / context.target.n)
+    )
+    has_grown = value > source_share + max((1 - source_share) / 4, noise)
     return Diagnostic(
         "class_collapse",
         value,
@@ -272,9 +293,10 @@ def source_errors(context: DiagnosticContext) -> Diagnostic:
         "source_errors",
         float(value),
         status_by_limits(-value, -49, -9),
-        "errors of the model on the source; thresholds and error rates are estimated from them, "
-        "and are imprecise if there are few",
-        "label more source rows",
+        "errors of the model on the source; thresholds are estimated from them, and are imprecise "
+        "if there are few",
+        "disregard methods with a threshold, or label more source rows",
+        methods=THRESHOLD_METHODS,
     )
 
 
@@ -318,7 +340,7 @@ def calibration_gap(context: DiagnosticContext) -> Diagnostic:
     if calibration is None or not calibration.source.has_probs:
         raise NotApplicable("there are no probabilities to calibrate")
     value = abs(calibration.gap)
-    is_noise = value <= 2.576 * calibration.gap_error
+    is_noise = value <= Z99 * calibration.gap_error
     return Diagnostic(
         "calibration_gap",
         value,
@@ -341,6 +363,7 @@ def confusion_condition(context: DiagnosticContext) -> Diagnostic:
         "condition number of the source's confusion matrix; if it is large, label-shift methods "
         "amplify noise",
         "disregard bbse and mlls, or label more source rows of the classes that are confused",
+        methods=("bbse", "mlls", "leap"),
     )
 
 
@@ -355,6 +378,7 @@ def falsely_correct(context: DiagnosticContext) -> Diagnostic:
         "of atc-mc; the estimate of atc-mc is too high by the amount by which this share exceeds "
         "falsely_incorrect",
         "disregard atc-mc and its variants",
+        methods=THRESHOLD_METHODS,
     )
 
 
@@ -369,6 +393,7 @@ def falsely_incorrect(context: DiagnosticContext) -> Diagnostic:
         "threshold of atc-mc; the estimate of atc-mc is too low by the amount by which this share "
         "exceeds falsely_correct",
         "disregard atc-mc and its variants",
+        methods=THRESHOLD_METHODS,
     )
 
 
@@ -384,7 +409,7 @@ def _falsely_identified(context: DiagnosticContext) -> tuple[FalselyIdentified, 
     shares = falsely_identified(labelled.confidence, labelled.correct, thresholds[0])
     variance = shares.correct + shares.incorrect - shares.bias**2
     deviation = float(np.sqrt(variance / len(labelled.correct)))
-    smallest = max(MIN_ATC_BIAS, MIN_ATC_BIAS_DEVIATIONS * deviation)
+    smallest = max(MIN_ATC_BIAS, Z99 * deviation)
     return shares, abs(shares.bias) >= smallest
 
 

@@ -163,7 +163,11 @@ class Assessment:
         """Return the result as sentences, with the assumption and a warning about its limits."""
         estimate = self.headline.estimate
         status = self.headline.status
-        names = ", ".join(d.name for d in self.diagnostics if d.status == status)
+        names = ", ".join(
+            check.name
+            for check in self.diagnostics
+            if check.status == status and check.concerns(estimate.method)
+        )
         warnings = {
             "ok": "No diagnostic found a problem.",
             "warning": f"Diagnostics with a warning: {names}.",

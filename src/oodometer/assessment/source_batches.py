@@ -6,6 +6,7 @@ as time. They make the typical range narrower for targets that look like the sou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +32,15 @@ MAX_BATCHES = 20
 REPLICATES = 50
 
 
+@dataclass(frozen=True)
+class BatchCase:
+    """Estimate on a batch of the source, its accuracy, and what predicts the size of the error."""
+
+    estimate: float
+    accuracy: float
+    covariates: Covariates
+
+
 @dataclass(frozen=True, eq=False)
 class SourceBatches:
     """Batches of a labelled source: its segments if there are at least five, or random batches.
@@ -50,20 +60,22 @@ class SourceBatches:
     seed: int
 
     @cached_property
-    def history(self) -> History | None:
-        """Return estimate and accuracy of each batch; None if there are fewer than five batches."""
+    def cases(self) -> list[BatchCase]:
+        """Return the estimates on the batches; none if there are fewer than five batches."""
         rows = self.source.calibration.source
         if not rows.has_probs:
-            return None
+            return []
         # Evenly spaced rows keep the order of time.
         places = np.arange(0, rows.n, -(-rows.n // MAX_ROWS))
         rows = rows.rows(places)
         results = [self._estimate(rows, batch) for batch in self._batches(places)]
         known = [result for result in results if result is not None]
-        if len(known) < MIN_DOMAINS:
-            return None
-        estimates, truths, sizes = np.array(known).T
-        return History(estimates, truths, expected_errors=np.minimum(sizes, 1.0))
+        return known if len(known) >= MIN_DOMAINS else []
+
+    @cached_property
+    def history(self) -> History | None:
+        """Return estimate, accuracy and predicted size of the error of the batches, if any."""
+        return batch_history(self.cases, ReferenceErrors.load())
 
     def _batches(self, places: Array) -> list[Bools]:
         """Return which of the used rows are in each batch."""
@@ -81,8 +93,8 @@ class SourceBatches:
         order = rng_for(self.seed, "source batches").permutation(len(places))
         return [order % n_batches == j for j in range(n_batches)]
 
-    def _estimate(self, rows: Predictions, is_batch: Bools) -> tuple[float, float, float] | None:
-        """Return estimate, accuracy and predicted size of the error of a batch."""
+    def _estimate(self, rows: Predictions, is_batch: Bools) -> BatchCase | None:
+        """Return the estimate on a batch; None if the headline method does not apply."""
         rest, batch = rows.rows(~is_batch), rows.rows(is_batch)
         learned = LearnedSource(rest, None, Calibration("temperature", None, rest))
         run = EstimatorRun(RegimeWeighting(), learned, self.seed, REPLICATES)
@@ -90,9 +102,23 @@ class SourceBatches:
             estimate = run.run(batch.without_labels())
         except NotApplicable:
             return None
-        distance = confidence_distance(rest, batch)
-        covariates = Covariates.of(estimate, n_source=rest.n, n_target=batch.n, distance=distance)
+        covariates = Covariates.of(
+            estimate,
+            n_source=rest.n,
+            n_target=batch.n,
+            distance=confidence_distance(rest, batch),
+        )
         if covariates is None:
             return None
-        size = ReferenceErrors.load().size(covariates)
-        return estimate.value, float(batch.correct.mean()), size
+        return BatchCase(estimate.value, float(batch.correct.mean()), covariates)
+
+
+def batch_history(cases: Sequence[BatchCase], reference: ReferenceErrors) -> History | None:
+    """Return the batches as past domains; None if there are none."""
+    if not cases:
+        return None
+    return History(
+        np.array([case.estimate for case in cases]),
+        np.array([case.accuracy for case in cases]),
+        expected_errors=np.array([min(reference.size(case.covariates), 1.0) for case in cases]),
+    )

@@ -13,7 +13,7 @@ Past domains of the user (`History`) are added to the reference cases. The refer
 count as much as `REFERENCE_WEIGHT` past domains, and past domains with a similar predicted size count
 more. If the past estimates are consistently too high or too low, the estimate is corrected. Batches
 of the source, each estimated from the rest of it, are added in the same way (`SourceBatches`); they
-count only if the target looks like the source.
+count only if the target looks like the source. The range is at least as wide as the sampling error.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
+from statistics import NormalDist
 
 import numpy as np
 
@@ -303,6 +304,9 @@ def typical_range(
         size * weighted_quantile(np.concatenate(ratios), np.concatenate(weights), quantile)
         for quantile in (tail, 1 - tail)
     )
+    # Few batches of the source can be estimated well by chance.
+    sampling = NormalDist().inv_cdf(1 - tail) * covariates.standard_error
+    low, high = min(low, -sampling), max(high, sampling)
     center = value - (past.bias if past else 0.0)
     return ShiftInterval(
         low=min(max(center + low, 0.0), 1.0),

@@ -124,13 +124,25 @@ class Score:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Value of one check, its status, its meaning, and what to do if the status is not ok."""
+    """Value of one check, its status, its meaning, and what to do if the status is not ok.
+
+    `methods` are the methods that the check concerns; empty if it concerns all methods.
+    """
 
     name: str
     value: float
     status: Status
     meaning: str
     advice: str = ""
+    methods: tuple[str, ...] = ()
+
+    def concerns(self, method: str) -> bool:
+        """Return whether the check concerns the estimates of a method.
+
+        >>> Diagnostic("borrowed_bins", 0.1, "warning", "m", methods=("im",)).concerns("ac")
+        False
+        """
+        return not self.methods or method in self.methods
 
     @property
     def advice_text(self) -> str:
