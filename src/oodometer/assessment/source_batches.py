@@ -25,11 +25,11 @@ from oodometer.core.stats import rng_for
 from oodometer.estimators.regime_weighting import RegimeWeighting
 
 # Rows of the source that are used, and rows of the smallest batch.
-MAX_ROWS = 5000
+MAX_ROWS = 2500
 MIN_BATCH_ROWS = 100
 N_RANDOM_BATCHES = 10
 MAX_BATCHES = 20
-REPLICATES = 50
+REPLICATES = 20
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,11 @@ from oodometer.estimators.importance_weighting import (
     fit_logistic,
     subsample_rows,
 )
-from oodometer.estimators.label_shift import require_labels
+from oodometer.estimators.label_shift import MLLS, require_labels
 
+# Rows of source and target of the domain classifier, and target rows whose confidence is adjusted.
 MAX_ROWS = 10_000
-MAX_EM_ITERATIONS = 1000
+MAX_ADJUSTED_ROWS = 50_000
 EPSILON = 1e-30
 # AUROC above 0.5, in standard errors, at which source and target are as likely alike as not, and the
 # width of the transition.
@@ -80,11 +81,12 @@ REGIMES = {
 class RegimeSource:
     """Number of source rows per label, and log-probabilities and labels of at most 10,000 rows.
 
-    `correctness` are the coefficients of the logistic regression of correctness on the logits of
+    `label_shift` is the state that MLLS learns. `correctness` are the coefficients of the logistic regression of correctness on the logits of
     confidence and mean probability of other models; None without other models.
     """
 
     counts: Ints
+    label_shift: Ints
     log_probs: Floats
     labels: Ints
     correctness: Floats | None = None
@@ -188,14 +190,19 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
         correctness = None
         if source.other_models:
             correctness = fit_logistic(correctness_inputs(rows), rows.correct)
-        return RegimeSource(label_counts(source), rows.log_probs, require_labels(rows), correctness)
+        return RegimeSource(
+            label_counts(source),
+            MLLS().learn(source),
+            rows.log_probs,
+            require_labels(rows),
+            correctness,
+        )
 
     def summarize(self, learned: RegimeSource, batch: Predictions) -> RegimeSummary:
         """Compute the estimates of the three regimes and their weights."""
-        prior, probs = learned.prior, batch.probs
-        shares, _ = _label_shift_em.fit_class_shares(probs, prior, MAX_EM_ITERATIONS)
+        probs = batch.probs
+        shares = MLLS().summarize(learned.label_shift, batch).shares
         confidence = float(batch.confidence.mean(dtype=np.float64))
-        adjusted = adjusted_confidence(probs, batch.classes, shares, prior)
         transport = None
         transported = confidence
         if not batch.has_decisions:
@@ -212,7 +219,9 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
         correctness = correctness_given_others(learned, batch)
         return RegimeSummary(
             batch.n,
-            np.array([confidence, float(adjusted.mean()), transported]),
+            np.array(
+                [confidence, confidence + _mean_adjustment(learned, shares, batch), transported]
+            ),
             weights,
             shares,
             auc,
@@ -354,6 +363,13 @@ def domain_aucs(learned: RegimeSource, shares: Floats, target: Predictions) -> t
         return domain_auc(classifier), 1.0
     weights = np.concatenate([weights / weights.mean(), np.ones(rows.n)])
     return domain_auc(classifier), domain_auc(classifier, weights)
+
+
+def _mean_adjustment(learned: RegimeSource, shares: Floats, batch: Predictions) -> float:
+    """Return the mean difference of adjusted and unadjusted confidences, from at most 50,000 rows."""
+    rows = subsample_rows(batch, MAX_ADJUSTED_ROWS)
+    adjusted = adjusted_confidence(rows.probs, rows.classes, shares, learned.prior)
+    return float((adjusted - rows.confidence).mean(dtype=np.float64))
 
 
 def class_ratios(shares: Floats, prior: Floats) -> Floats:
