@@ -10,7 +10,16 @@ from oodometer.assessment.ppi import PPI_METHOD
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import to_jsonable
 from oodometer.core.results import Diagnostic, Estimate, Status
+from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS, MAX_ROWS, auc_standard_error
 
+# What the estimates of the method `regime` assume, by the name of their weight.
+REGIME_ASSUMPTIONS = {
+    "weight_no_shift": "the model is calibrated on the target",
+    "weight_label_shift": "only class frequencies changed",
+    "weight_other_shift": "other things changed and class frequencies did not",
+}
+# Regimes with a smaller weight are not named.
+MIN_SHOWN_WEIGHT = 0.1
 # Smallest share of similar reference cases with a too high estimate that the verdict mentions.
 MOSTLY_TOO_HIGH = 2 / 3
 
@@ -31,9 +40,23 @@ def format_interval(interval: Estimate | ShiftInterval) -> str:
     return f"{format_percent(interval.low)}–{format_percent(interval.high)}"
 
 
+def concerned_methods(diagnostic: Diagnostic) -> str:
+    """Return a remark on the methods that a diagnostic concerns; empty if it concerns all.
+
+    >>> concerned_methods(Diagnostic("borrowed_bins", 0.1, "warning", "m", methods=("im",)))
+    ' (concerns im only)'
+    """
+    if not diagnostic.methods:
+        return ""
+    return f" (concerns {', '.join(diagnostic.methods)} only)"
+
+
 @dataclass(frozen=True)
 class Headline:
-    """Estimate that is shown first, the reason for its choice, and the worst diagnostic status."""
+    """Estimate that is shown first, the reason for its choice, and its status.
+
+    The status is the worst one of the diagnostics that concern the method of the estimate.
+    """
 
     estimate: Estimate
     why: str
@@ -161,36 +184,41 @@ class Assessment:
     @property
     def verdict(self) -> str:
         """Return the result as sentences, with the assumption and a warning about its limits."""
-        estimate = self.headline.estimate
-        status = self.headline.status
-        names = ", ".join(
-            check.name
-            for check in self.diagnostics
-            if check.status == status and check.concerns(estimate.method)
-        )
-        warnings = {
-            "ok": "No diagnostic found a problem.",
-            "warning": f"Diagnostics with a warning: {names}.",
-            "critical": f"Do not rely on this estimate before you have checked {names} (critical).",
-        }
-        return (
-            f"The estimated accuracy on the target is {format_percent(estimate.value)} % "
-            f"(95 % confidence interval {format_interval(estimate)}), after "
-            f"{format_percent(self.source_accuracy)} % on the source. Method: {estimate.method}, "
-            f"{self.headline.why}. Assumption: {estimate.assumes}. {warnings[status]} "
-            f"{self._shift_caveat}{self._next_step}"
-        )
+        parts = [self._summary, self._interval_caveat, *self.explanation]
+        if self.next_step:
+            parts.append(f"{self.next_step}: {self.plan_command}")
+        return " ".join(parts)
 
     @property
-    def _next_step(self) -> str:
-        """Return how many rows to label if the status is not ok, and the command that does it."""
+    def explanation(self) -> tuple[str, ...]:
+        """Return sentences on the shift that was found, the assumption, the diagnostics and past errors.
+
+        The sentences repeat neither the estimate nor its intervals.
+        """
+        return (*self._method_sentences, self._status_sentence, *self._past_errors)
+
+    @property
+    def next_step(self) -> str:
+        """Return how many rows to label; an empty text if the status is ok or there are labels."""
         if self.headline.status == "ok" or self.uses_target_labels or not self.labels_needed:
             return ""
-        return (
-            f" To know the accuracy within ±3 points under any shift, label {self.labels_needed:,} "
-            f"rows of the target: oodometer plan TARGET --labels {self.labels_needed} --output "
-            "to_label.csv"
-        )
+        rows = f"{self.labels_needed:,} rows of the target"
+        if self.labels_needed == self.n_target:
+            rows = f"all {rows}"
+        return f"To know the accuracy within ±3 points under any shift, label {rows}"
+
+    @property
+    def plan_command(self) -> str:
+        """Return the command that chooses the rows to label."""
+        return f"oodometer plan TARGET --labels {self.labels_needed} --output to_label.csv"
+
+    def notes_on(self, estimate: Estimate) -> tuple[str, ...]:
+        """Return the notes on an estimate; for the method of the headline, also its correction."""
+        headline = self.headline.estimate
+        if estimate.method != headline.method:
+            return estimate.notes
+        added = [f"the headline is {note}" for note in headline.notes if note not in estimate.notes]
+        return (*estimate.notes, *added)
 
     @property
     def uses_target_labels(self) -> bool:
@@ -207,68 +235,153 @@ class Assessment:
                 f"unknown: there are no reference cases for the method "
                 f"{self.headline.estimate.method}, and no history of domains with known accuracy"
             )
+        return f"{format_interval(self.shift)} ({100 * self.shift.level:.0f} %, {self.range_basis})"
+
+    @property
+    def range_basis(self) -> str:
+        """Return from which errors the typical range is computed; an empty text without a range."""
+        if self.shift is None:
+            return ""
+        parts = []
+        if self.shift.n_domains:
+            parts.append(f"{self.shift.n_domains} past domains")
+        if not self.shift.n_suites:
+            return ", ".join(parts)
+        if self.shift.n_source_batches:
+            parts.append(f"{self.shift.n_source_batches} batches of the source")
+        suites = f"{self.shift.n_suites} suites of reference cases, not a guarantee"
+        first = f"{', '.join(parts)} and " if parts else ""
+        return f"typical of {first}{suites}"
+
+    @property
+    def _summary(self) -> str:
         return (
-            f"{format_interval(self.shift)} ({100 * self.shift.level:.0f} %, {self._range_basis})"
+            "The estimated accuracy on the target is "
+            f"{format_percent(self.headline.estimate.value)} %, after "
+            f"{format_percent(self.source_accuracy)} % on the source."
         )
 
     @property
-    def _range_basis(self) -> str:
-        assert self.shift is not None
-        suites = f"typical of {self.shift.n_suites} suites of reference cases, not a guarantee"
-        domains = f"{self.shift.n_domains} past domains"
-        if not self.shift.n_domains:
-            return suites
-        return f"{domains}; {suites}" if self.shift.n_suites else domains
-
-    @property
-    def _shift_caveat(self) -> str:
+    def _interval_caveat(self) -> str:
+        """Return the intervals, and which errors they include."""
+        interval = f"The 95 % confidence interval ({format_interval(self.headline.estimate)})"
         if self.uses_target_labels:
-            return (
-                "The confidence interval is valid under any shift, because it uses target labels."
-            )
+            return f"{interval} is valid under any shift, because it uses target labels."
+        text = f"{interval} reflects sampling error only, not violations of the method's assumption"
         if self.shift is None:
             return (
-                "The confidence interval reflects sampling error only, not violations of the "
-                "method's assumption. How large the error from such a violation is remains unknown "
-                "without past domains of known accuracy (history)."
-            )
-        sentences = [
-            f"The typical range, which includes the error from shift, is "
-            f"{format_interval(self.shift)} ({100 * self.shift.level:.0f} %, {self._range_basis})."
-        ]
-        share = self.shift.too_high_share
-        if share is not None and share >= MOSTLY_TOO_HIGH and not self.shift.n_domains:
-            sentences.append(
-                f"In reference cases like this one, {100 * share:.0f} % of the estimates were too "
-                "high."
-            )
-        return " ".join([*sentences, *self._history_sentences])
-
-    @property
-    def _history_sentences(self) -> tuple[str, ...]:
-        if self.shift is None or not self.shift.n_domains:
-            return ()
-        side = "high" if self.shift.bias > 0 else "low"
-        correction = ""
-        if self.shift.correction:
-            correction = (
-                f", consistently, so the estimate was corrected by "
-                f"{100 * self.shift.correction:+.1f} points"
+                f"{text}. How large the error from such a violation is remains unknown without "
+                "past domains of known accuracy (history)."
             )
         return (
-            f"It assumes that this domain is similar to the {self.shift.n_domains} past domains of "
-            f"the history; their estimates were {format_percent(abs(self.shift.bias))} points too "
-            f"{side} on average{correction}.",
+            f"{text}; the typical range, {self.typical_range_text}, includes the error from shift."
+        )
+
+    @property
+    def _method_sentences(self) -> tuple[str, ...]:
+        """Return why the method was chosen, and what it assumes."""
+        estimate = self.headline.estimate
+        if "weight_no_shift" in estimate.facts:
+            return self._regime_sentence, self._regime_assumption
+        return (
+            f"Method: {estimate.method}, {self.headline.why}.",
+            f"Assumption: {estimate.assumes}.",
+        )
+
+    @property
+    def _regime_sentence(self) -> str:
+        """Return which kind of shift the method `regime` found, and why."""
+        facts = self.headline.estimate.facts
+        auc, reweighted = facts["regime_auc"], facts["regime_auc_reweighted"]
+        n_rows = (min(rows, MAX_ROWS) for rows in (self.n_source, self.n_target))
+        deviations = (auc - 0.5) / auc_standard_error(*n_rows)
+        separates = (
+            "a classifier can tell source and target apart by the model's outputs (AUROC "
+            f"{auc:.2f}; 0.5 is chance)"
+        )
+        if facts["weight_other_shift"] > 0.5:
+            return (
+                f"More than the class frequencies changed: {separates}, also after the estimated "
+                f"class frequencies were made equal ({reweighted:.2f})."
+            )
+        if deviations > ALIKE_DEVIATIONS:
+            return (
+                f"Class frequencies changed, and little else did: {separates}, but less well after "
+                f"the estimated class frequencies were made equal ({reweighted:.2f})."
+            )
+        return (
+            "Source and target look alike: a classifier can hardly tell them apart by the model's "
+            f"outputs (AUROC {auc:.2f}; 0.5 is chance)."
+        )
+
+    @property
+    def _regime_assumption(self) -> str:
+        """Return the assumptions of the regimes that have a weight, with the weights."""
+        estimate = self.headline.estimate
+        weights = {
+            assumption: estimate.facts[fact] for fact, assumption in REGIME_ASSUMPTIONS.items()
+        }
+        used = {name: weight for name, weight in weights.items() if weight >= MIN_SHOWN_WEIGHT}
+        if len(used) == 1:
+            return f"The estimate (method {estimate.method}) assumes that {next(iter(used))}."
+        parts = [f"{name} ({100 * weight:.0f} %)" for name, weight in used.items()]
+        return (
+            f"The estimate (method {estimate.method}) is an average of estimates that assume that "
+            f"{', or that '.join(parts)}."
+        )
+
+    @property
+    def _status_sentence(self) -> str:
+        """Return the diagnostics that concern the headline and have the worst status."""
+        status = self.headline.status
+        names = ", ".join(
+            check.name
+            for check in self.diagnostics
+            if check.status == status and check.concerns(self.headline.estimate.method)
+        )
+        return {
+            "ok": "No diagnostic found a problem.",
+            "warning": f"Diagnostics with a warning: {names}.",
+            "critical": f"Do not rely on this estimate before you have checked {names} (critical).",
+        }[status]
+
+    @property
+    def _past_errors(self) -> tuple[str, ...]:
+        """Return in which direction past estimates, or those of reference cases, were wrong."""
+        shift = self.shift
+        if shift is None:
+            return ()
+        if shift.n_domains:
+            side = "high" if shift.bias > 0 else "low"
+            points = f"{format_percent(abs(shift.bias))} points too {side} on average"
+            correction = ""
+            if shift.correction:
+                correction = (
+                    f", and consistently so; the estimate was corrected by "
+                    f"{100 * shift.correction:+.1f} points"
+                )
+            return (
+                f"The typical range assumes that this domain is similar to the {shift.n_domains} "
+                f"past domains of the history. Their estimates were {points}{correction}.",
+            )
+        share = shift.too_high_share
+        if share is None or share < MOSTLY_TOO_HIGH:
+            return ()
+        return (
+            f"In reference cases like this one, {100 * share:.0f} % of the estimates were too high.",
         )
 
     def __str__(self) -> str:
         width = max(len(estimate.method) for estimate in self.estimates)
+        step = f"{self.next_step}: {self.plan_command}" if self.next_step else ""
         lines = [
-            self.verdict,
-            *self.notes,
-            "",
+            self._summary,
             f"confidence interval (sampling error only): {format_interval(self.headline.estimate)}",
             f"typical range: {self.typical_range_text}",
+            "",
+            *self.explanation,
+            *([step] if step else []),
+            *self.notes,
             "",
             f"{'method':<{width}}  accuracy  95 % interval  assumption",
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oodometer.assessment.optional_analyses import AdditionalResults
-from oodometer.assessment.result import Assessment
+from oodometer.assessment.result import Assessment, concerned_methods
 from oodometer.core.format import few_rows_warning, pluralize
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import STATUSES_WORST_FIRST
@@ -84,6 +84,7 @@ def assessment_page(
             "segments": select_table_segments(assessment.segments),
             "few_rows": few_rows_warning([segment.n for segment in assessment.segments]),
             "pluralize": pluralize,
+            "concerned_methods": concerned_methods,
             "reproduce": reproduce,
         },
     )

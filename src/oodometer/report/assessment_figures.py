@@ -71,6 +71,7 @@ def accuracy_chart(points: list[IntervalPoint], source_accuracy: float) -> chart
 
 def _methods_figure(assessment: Assessment) -> Figure:
     headline = assessment.headline.estimate.method
+    corrected = assessment.shift is not None and assessment.shift.correction != 0.0
     points = [
         IntervalPoint(
             estimate.method,
@@ -84,7 +85,8 @@ def _methods_figure(assessment: Assessment) -> Figure:
         key="methods",
         title="Estimates of all methods",
         caption="Each point is the estimate of one method; its line is the 95 % confidence "
-        f"interval (sampling error only). The diamond is the headline ({headline}); the dashed "
+        f"interval (sampling error only). The diamond is the headline "
+        f"({headline}{', before its correction by the history' if corrected else ''}); the dashed "
         f"line is the accuracy on the source ({format_percent(assessment.source_accuracy)} %). The "
         "methods have different assumptions, so estimates that agree are more credible.",
         alt=f"Estimates of {len(points)} methods between {format_percent(min(values))} and "

@@ -27,7 +27,13 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from oodometer.assessment.result import Assessment, Segment, format_interval, format_percent
+from oodometer.assessment.result import (
+    Assessment,
+    Segment,
+    concerned_methods,
+    format_interval,
+    format_percent,
+)
 from oodometer.core.format import few_rows_warning
 from oodometer.core.protocols import ProgressCallback
 from oodometer.core.results import STATUS_SHAPES
@@ -233,17 +239,25 @@ def show_assessment(console: Console, assessment: Assessment) -> None:
         status_text(assessment.headline.status),
     )
     console.print(
-        text_line(f"Confidence interval (sampling error only): {format_interval(headline)}")
+        text_line(f"Accuracy on the source: {format_percent(assessment.source_accuracy)} %")
+    )
+    console.print(
+        text_line(f"Confidence interval (sampling error only): {format_interval(headline)} (95 %)")
     )
     console.print(text_line(f"Typical range: {assessment.typical_range_text}"))
-    for sentence in (assessment.verdict, *assessment.notes):
+    console.print()
+    for sentence in (*assessment.explanation, *assessment.notes):
         console.print(text_line(sentence))
+    if assessment.next_step:
+        console.print(text_line(f"{assessment.next_step}:"))
+        # The command is not wrapped, so that it can be copied.
+        console.print(text_line(f"  {assessment.plan_command}"), soft_wrap=True)
     rows = [
         (
             estimate.method,
             format_percent(estimate.value),
             format_interval(estimate),
-            "; ".join((estimate.assumes, *estimate.notes)),
+            "; ".join((estimate.assumes, *assessment.notes_on(estimate))),
         )
         for estimate in assessment.estimates
     ]
@@ -255,7 +269,7 @@ def show_assessment(console: Console, assessment: Assessment) -> None:
     console.print(table("Estimates", headings, rows))
     console.print()
     diagnostics = [
-        (status_text(d.status), d.name, d.formatted_value, d.meaning)
+        (status_text(d.status), d.name, d.formatted_value, f"{d.meaning}{concerned_methods(d)}")
         for d in assessment.diagnostics
     ]
     console.print(table("Diagnostics", ("status", "diagnostic", "value", "meaning"), diagnostics))
@@ -274,13 +288,16 @@ def show_targets(console: Console, assessments: Mapping[str, Assessment]) -> Non
             f"{assessment.n_target:,}",
             format_percent(assessment.headline.estimate.value),
             format_interval(assessment.headline.estimate),
+            "" if assessment.shift is None else format_interval(assessment.shift),
             status_text(assessment.headline.status),
             assessment.headline.estimate.method,
         )
         for target, assessment in assessments.items()
     ]
-    headings = ("target", "rows", "accuracy %", "95 % interval", "status", "method")
-    console.print(table("Estimated accuracy", headings, rows))
+    headings = (
+        "target", "rows", "accuracy %", "95 % interval", "typical range", "status", "method",
+    )  # fmt: skip
+    console.print(table("Estimated accuracy", *drop_empty_columns(headings, rows)))
     for note, targets in _targets_by_note(assessments).items():
         prefix = "" if len(targets) == len(assessments) else f"{', '.join(targets)}: "
         console.print(text_line(f"{prefix}{note}"))
