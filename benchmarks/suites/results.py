@@ -21,6 +21,7 @@ from oodometer import estimators
 from oodometer.core.array_types import Ints
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
+from oodometer.parallel.runners import limit_to_one_thread
 
 # Methods that take seconds with many classes.
 SLOW_METHODS = ("leap",)
@@ -70,15 +71,12 @@ def result_row(case: Case, replicates: int) -> dict[str, Any]:
 
 def _with_other_models(source: Predictions, target: Predictions, replicates: int) -> dict[str, Any]:
     """Return the estimates of methods that use other models, and of the headline method with them."""
-    result = oodometer.estimate(
-        source,
-        target,
-        methods=["regime"],
-        other_models=list(target.other_models),
-        other_models_on_source=list(source.other_models),
-        replicates=replicates,
+    reference = oodometer.Reference(
+        source, methods="regime", other_models=list(source.other_models), replicates=replicates
     )
-    row: dict[str, Any] = {"est_regime-others": result["regime"].value}
+    learned, rows = reference.prepare(target.without_labels(), list(target.other_models))
+    with limit_to_one_thread():
+        row: dict[str, Any] = {"est_regime-others": learned.runs["regime"].run(rows).value}
     for name in METHODS_NEEDING_OTHERS:
         try:
             row[f"est_{name}"] = estimators.get(name).estimate(source, target).value

@@ -23,11 +23,13 @@ from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.stats import rng_for
 from oodometer.estimators.regime_weighting import RegimeWeighting
+from oodometer.parallel.runners import limit_to_one_thread
 
-# Rows of the source that are used, and rows of the smallest batch.
-MAX_ROWS = 2500
+# Rows of the source that are used, and rows of the smallest batch, in all and per class.
+MAX_ROWS = 2000
 MIN_BATCH_ROWS = 100
-N_RANDOM_BATCHES = 10
+MIN_ROWS_PER_CLASS = 5
+N_RANDOM_BATCHES = 8
 MAX_BATCHES = 20
 REPLICATES = 20
 
@@ -68,7 +70,8 @@ class SourceBatches:
         # Evenly spaced rows keep the order of time.
         places = np.arange(0, rows.n, -(-rows.n // MAX_ROWS))
         rows = rows.rows(places)
-        results = [self._estimate(rows, batch) for batch in self._batches(places)]
+        with limit_to_one_thread():
+            results = [self._estimate(rows, batch) for batch in self._batches(places)]
         known = [result for result in results if result is not None]
         return known if len(known) >= MIN_DOMAINS else []
 
@@ -79,6 +82,7 @@ class SourceBatches:
 
     def _batches(self, places: Array) -> list[Bools]:
         """Return which of the used rows are in each batch."""
+        min_rows = max(MIN_BATCH_ROWS, MIN_ROWS_PER_CLASS * self.source.predictions.k)
         if self.segment_by is not None:
             _names, index, counts = np.unique(
                 segment_values(self.segment_by)[places].astype(str),
@@ -86,10 +90,12 @@ class SourceBatches:
                 return_counts=True,
             )
             largest = np.argsort(-counts, kind="stable")[:MAX_BATCHES]
-            chosen = [j for j in largest.tolist() if counts[j] >= MIN_BATCH_ROWS]
+            chosen = [j for j in largest.tolist() if counts[j] >= min_rows]
             if len(chosen) >= MIN_DOMAINS:
                 return [index == j for j in chosen]
-        n_batches = min(N_RANDOM_BATCHES, len(places) // MIN_BATCH_ROWS)
+        n_batches = min(N_RANDOM_BATCHES, len(places) // min_rows)
+        if n_batches < MIN_DOMAINS:
+            return []
         order = rng_for(self.seed, "source batches").permutation(len(places))
         return [order % n_batches == j for j in range(n_batches)]
 

@@ -178,11 +178,14 @@ def transport_bias(probs: Floats, counts: Ints) -> float:
     assigning rows to other classes until such a difference is made up for, starting from the most
     probable classes. `counts` are the numbers of source rows per label.
     """
-    shares = counts / counts.sum()
     n = len(probs)
+    rows = probs[:: -(-n // MAX_BIAS_ROWS)].astype(np.float64)
+    # Draws depend on the order of the classes, which must not change the estimate.
+    order = np.lexsort((rows.sum(axis=0), counts))
+    rows, counts = rows[:, order], counts[order]
+    shares = counts / counts.sum()
     rng = rng_for(0, "transport bias")
     drawn = [rng.multinomial(size, shares, N_BIAS_DRAWS) / size for size in (counts.sum(), n)]
-    rows = probs[:: -(-n // MAX_BIAS_ROWS)].astype(np.float64)
     classes = rows.argmax(axis=1)
     margins = rows.max(axis=1, keepdims=True) - rows
     costs = [_reassignment_cost(margins, classes, needed) for needed in drawn[0] - drawn[1]]

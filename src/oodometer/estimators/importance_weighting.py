@@ -134,7 +134,7 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
         value = float(weights @ learned.correct / weights.sum())
         facts = {
             "effective_share": effective_sample_fraction(weights),
-            "domain_auc": domain_auc(total),
+            "domain_auc": domain_auc(total.rows, total.is_target),
         }
         return Estimate(value, facts=facts)
 
@@ -203,15 +203,20 @@ def project_on_target(classifier: DomainClassifier, outcomes: Floats) -> Floats:
 
 def fit_domain_classifier(rows: Floats, n_source: int) -> DomainClassifier:
     """Fit the domain classifier on standardized columns, with an intercept."""
+    rows = domain_classifier_inputs(rows)
+    is_target = np.arange(len(rows)) >= n_source
+    penalty = np.append(np.ones(rows.shape[1] - 1), 0.0)
+    return DomainClassifier(rows, is_target, fit_logistic(rows, is_target), penalty)
+
+
+def domain_classifier_inputs(rows: Floats) -> Floats:
+    """Return standardized columns, at most `MAX_COMPONENTS` components of them, and an intercept."""
     deviation = rows.std(axis=0)
     rows = (rows - rows.mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
     if rows.shape[1] > MAX_COMPONENTS:
         _, vectors = np.linalg.eigh(rows.T @ rows)
         rows = rows @ vectors[:, -MAX_COMPONENTS:]
-    is_target = np.arange(len(rows)) >= n_source
-    penalty = np.append(np.ones(rows.shape[1]), 0.0)
-    rows = np.hstack([rows, np.ones((len(rows), 1))])
-    return DomainClassifier(rows, is_target, fit_logistic(rows, is_target), penalty)
+    return np.hstack([rows, np.ones((len(rows), 1))])
 
 
 def fit_logistic(rows: Floats, is_target: Bools, weights: Floats | None = None) -> Floats:
@@ -273,27 +278,25 @@ def _probabilities_and_hessian(
     return probs, hessian
 
 
-def domain_auc(classifier: DomainClassifier, weights: Floats | None = None) -> float:
-    """Return the cross-fitted AUROC of the domain classifier.
+def domain_auc(rows: Floats, is_target: Bools, weights: Floats | None = None) -> float:
+    """Return the cross-fitted AUROC of a domain classifier.
 
     Each half of the rows is scored by a classifier that was fitted on the other half. 0.5 means that
     source and target cannot be separated, and 1 that they can be separated perfectly. `weights` are
     those of all rows, in the fit and in the AUROC; 1 by default.
     """
-    half = np.arange(len(classifier.rows)) % 2 == 0
+    half = np.arange(len(rows)) % 2 == 0
     areas = []
     for training, held_out in ((half, ~half), (~half, half)):
-        if np.unique(classifier.is_target[training]).size < 2:
+        if np.unique(is_target[training]).size < 2:
             continue
         coefficients = fit_logistic(
-            classifier.rows[training],
-            classifier.is_target[training],
+            rows[training],
+            is_target[training],
             None if weights is None else weights[training],
         )
-        scores = classifier.rows[held_out] @ coefficients
-        area = auroc(
-            scores, classifier.is_target[held_out], None if weights is None else weights[held_out]
-        )
+        scores = rows[held_out] @ coefficients
+        area = auroc(scores, is_target[held_out], None if weights is None else weights[held_out])
         if area is not None:
             areas.append(area)
     return sum(areas) / len(areas) if areas else 0.5

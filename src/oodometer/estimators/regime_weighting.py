@@ -38,7 +38,7 @@ from oodometer.estimators._optimal_transport import reduced_costs
 from oodometer.estimators.cot import COT, TransportSummary, label_counts
 from oodometer.estimators.importance_weighting import (
     domain_auc,
-    fit_domain_classifier,
+    domain_classifier_inputs,
     fit_logistic,
     subsample_rows,
 )
@@ -354,15 +354,16 @@ def auc_standard_error(n_source: int, n_target: int) -> float:
 def domain_aucs(learned: RegimeSource, shares: Floats, target: Predictions) -> tuple[float, float]:
     """Return the AUROC of the domain classifier, and that after the source rows were reweighted."""
     rows = subsample_rows(target, MAX_ROWS)
-    n_source = len(learned.labels)
-    classifier = fit_domain_classifier(
-        np.concatenate([learned.log_probs, rows.log_probs]).astype(np.float64), n_source
+    inputs = domain_classifier_inputs(
+        np.concatenate([learned.log_probs, rows.log_probs]).astype(np.float64)
     )
+    is_target = np.arange(len(inputs)) >= len(learned.labels)
+    auc = domain_auc(inputs, is_target)
     weights = class_ratios(shares, learned.prior)[learned.labels]
     if not weights.any():
-        return domain_auc(classifier), 1.0
+        return auc, 1.0
     weights = np.concatenate([weights / weights.mean(), np.ones(rows.n)])
-    return domain_auc(classifier), domain_auc(classifier, weights)
+    return auc, domain_auc(inputs, is_target, weights)
 
 
 def _mean_adjustment(learned: RegimeSource, shares: Floats, batch: Predictions) -> float:
