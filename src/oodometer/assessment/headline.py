@@ -74,7 +74,7 @@ def excluded_methods(
     estimates: Mapping[str, Estimate], source: Predictions, *, calibrated: bool
 ) -> dict[str, str]:
     """Return the methods that cannot be the headline, each with the reason."""
-    excluded = {}
+    excluded: dict[str, str] = {}
     if not calibrated:
         excluded |= dict.fromkeys(("regime", "cot"), "the scores were not calibrated")
     reason = "the source determines no threshold"

@@ -94,7 +94,9 @@ class Covariates:
     @property
     def features(self) -> Floats:
         """Return the inputs of the regression."""
-        return _features({name: np.array([getattr(self, name)]) for name in COVARIATES})[0]
+        return np.asarray(
+            _features({name: np.array([getattr(self, name)]) for name in COVARIATES})[0]
+        )
 
 
 def _features(columns: Mapping[str, Floats]) -> Floats:
@@ -287,8 +289,8 @@ def typical_range(
     """
     reference = ReferenceErrors.load() if reference is None else reference
     size = reference.size(covariates)
-    ratios = [reference.errors / reference.sizes]
-    weights = [REFERENCE_WEIGHT * reference.weights_near(size)]
+    ratios: list[Floats] = [reference.errors / reference.sizes]
+    weights: list[Floats] = [REFERENCE_WEIGHT * reference.weights_near(size)]
     past = None
     if history is not None:
         past = PastErrors.of(history, size, spread)

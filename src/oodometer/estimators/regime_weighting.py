@@ -28,7 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core.array_types import Floats, Ints
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
@@ -37,6 +37,7 @@ from oodometer.estimators import _label_shift_em
 from oodometer.estimators._optimal_transport import reduced_costs
 from oodometer.estimators.cot import COT, TransportSummary, label_counts
 from oodometer.estimators.importance_weighting import (
+    RIDGE,
     domain_auc,
     domain_classifier_inputs,
     fit_logistic,
@@ -81,8 +82,9 @@ REGIMES = {
 class RegimeSource:
     """Number of source rows per label, and log-probabilities and labels of at most 10,000 rows.
 
-    `label_shift` is the state that MLLS learns. `correctness` are the coefficients of the logistic regression of correctness on the logits of
-    confidence and mean probability of other models; None without other models.
+    `label_shift` is the state that MLLS learns. `correctness` are the coefficients of the logistic
+    regression of correctness on the logits of confidence and mean probability of other models, and
+    `correctness_covariance` (3, 3) is their covariance; both are None without other models.
     """
 
     counts: Ints
@@ -90,6 +92,7 @@ class RegimeSource:
     log_probs: Floats
     labels: Ints
     correctness: Floats | None = None
+    correctness_covariance: Floats | None = None
 
     @property
     def prior(self) -> Floats:
@@ -106,6 +109,7 @@ class RegimeSummary:
     does not apply. `sample` has the probabilities, and `classes` the predicted classes, of some of
     the `n` target rows. `correctness` is the mean probability of being correct given other models,
     and `sample_correctness` that of the sampled rows; both are None without other models.
+    `correctness_error` is the standard error of `correctness` that the source causes.
     """
 
     n: int
@@ -119,6 +123,7 @@ class RegimeSummary:
     classes: Ints
     correctness: float | None = None
     sample_correctness: Floats | None = None
+    correctness_error: float = 0.0
 
     @property
     def factor(self) -> float:
@@ -162,7 +167,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
     confidence and from the mean probability that the other models give to its class.
 
     With given decisions, to which COT does not apply, AC replaces COT. The confidence interval
-    includes the sampling error of the three estimates, but not that of the weights.
+    includes the sampling error of the three estimates and of J, but not that of the weights.
 
     Examples
     --------
@@ -187,15 +192,18 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
     def learn(self, source: Predictions) -> RegimeSource:
         """Return the class frequencies and the rows of the domain classifier."""
         rows = subsample_rows(source, MAX_ROWS)
-        correctness = None
+        coefficients = covariance = None
         if source.other_models:
-            correctness = fit_logistic(correctness_inputs(rows), rows.correct)
+            inputs = correctness_inputs(rows)
+            coefficients = fit_logistic(inputs, rows.correct)
+            covariance = coefficient_covariance(inputs, rows.correct, coefficients)
         return RegimeSource(
             label_counts(source),
             MLLS().learn(source),
             rows.log_probs,
             require_labels(rows),
-            correctness,
+            coefficients,
+            covariance,
         )
 
     def summarize(self, learned: RegimeSource, batch: Predictions) -> RegimeSummary:
@@ -231,6 +239,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             batch.classes[::stride],
             None if correctness is None else float(correctness.mean()),
             None if correctness is None else correctness[::stride],
+            0.0 if correctness is None else correctness_error(learned, batch, correctness),
         )
 
     def finish(self, learned: RegimeSource, total: RegimeSummary) -> Estimate:
@@ -257,26 +266,25 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
         draws = poisson_bootstrap_weights(rng, (count, len(rows)))
         counts = bootstrap_counts(rng, learned.counts, count)
         priors = counts / learned.counts.sum()
-        contributions = [total.sample[rows, total.classes], np.zeros(len(rows))]
-        reduced = np.zeros(len(rows))
-        by_source = np.zeros(count)
+        confidence = total.sample[rows, total.classes]
+        transported: Floats = confidence
+        by_source: Floats = np.zeros(count)
         if total.transport is not None:
             transport = total.transport.transport
-            reduced = 1 - reduced_costs(total.sample, transport.prices)[0]
+            transported = 1 - reduced_costs(total.sample, transport.prices)[0]
             by_source = (total.transport.shares - priors) @ transport.prices
-        columns = np.stack([*contributions, reduced], axis=1)
-        if total.transport is None:
-            columns[:, 2] = columns[:, 0]
+        columns = np.stack([confidence, np.zeros(len(rows)), transported], axis=1)
         changes = _label_shift_em.resample_mean_changes(columns, draws, total.n)
         changes[:, 2] += by_source
         if total.weights[1] > MIN_WEIGHT:
             changes[:, 1] = self._resample_adjusted(learned, total, draws, priors)
-        result = changes @ total.weights
+        result: Floats = changes @ total.weights
         if total.sample_correctness is not None:
             correctness = _label_shift_em.resample_mean_changes(
                 total.sample_correctness[:, None], draws, total.n
-            )
-            result = total.corrected_changes(result, changes[:, 0], correctness[:, 0])
+            )[:, 0]
+            correctness = correctness + rng.normal(0.0, total.correctness_error, size=count)
+            result = total.corrected_changes(result, changes[:, 0], correctness)
         return np.asarray(total.value + result)
 
     def _resample_adjusted(
@@ -315,7 +323,8 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             adjusted = adjusted + _label_shift_em.row_influence(
                 probs, solution=total.shares, prior=prior, slope=slope
             )
-        values = np.stack([confidence, adjusted, transported], axis=1) @ total.weights
+        columns = np.stack([confidence, adjusted, transported], axis=1)
+        values: Floats = columns @ total.weights
         correctness = correctness_given_others(learned, rows)
         if correctness is not None and total.correctness is not None:
             values = total.corrected_changes(values, confidence, correctness)
@@ -421,3 +430,20 @@ def correctness_given_others(learned: RegimeSource, rows: Predictions) -> Floats
         return None
     log_odds = correctness_inputs(rows) @ learned.correctness
     return np.asarray(0.5 * (1 + np.tanh(0.5 * log_odds)))
+
+
+def coefficient_covariance(inputs: Floats, correct: Bools, coefficients: Floats) -> Floats:
+    """Return the covariance of the coefficients over samples of the source (sandwich estimator)."""
+    probs = 0.5 * (1 + np.tanh(0.5 * (inputs @ coefficients)))
+    hessian = (inputs * (probs * (1 - probs))[:, None]).T @ inputs
+    # The penalty of fit_logistic. If all rows are correct, the intercept has no curvature.
+    hessian += np.diag([1.0, 1.0, RIDGE * len(inputs)])
+    influence = np.linalg.solve(hessian, (inputs * (correct - probs)[:, None]).T)
+    return np.asarray(influence @ influence.T)
+
+
+def correctness_error(learned: RegimeSource, rows: Predictions, correctness: Floats) -> float:
+    """Return the standard error of the mean of `correctness` that the source causes."""
+    assert learned.correctness_covariance is not None
+    slope = (correctness * (1 - correctness)) @ correctness_inputs(rows) / rows.n
+    return math.sqrt(slope @ learned.correctness_covariance @ slope)

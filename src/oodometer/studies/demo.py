@@ -175,7 +175,7 @@ def make_digits_suite(seed: int = 0) -> DigitsSuite:
     for name, shift in SHIFTS.items():
         inputs = _apply_shift(images, shift, rng_for(seed, "shift", name))
         targets.append(ShiftedTarget(name, predict(0, inputs, labels), predict(1, inputs, labels)))
-    return DigitsSuite(*sources, (*targets, _apply_label_shift(targets[0], seed)))
+    return DigitsSuite(sources[0], sources[1], (*targets, _apply_label_shift(targets[0], seed)))
 
 
 def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
