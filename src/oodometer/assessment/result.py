@@ -242,16 +242,13 @@ class Assessment:
         """Return from which errors the typical range is computed; an empty text without a range."""
         if self.shift is None:
             return ""
-        parts = []
-        if self.shift.n_domains:
-            parts.append(f"{self.shift.n_domains} past domains")
-        if not self.shift.n_suites:
-            return ", ".join(parts)
-        if self.shift.n_source_batches:
-            parts.append(f"{self.shift.n_source_batches} batches of the source")
-        suites = f"{self.shift.n_suites} suites of reference cases, not a guarantee"
-        first = f"{', '.join(parts)} and " if parts else ""
-        return f"typical of {first}{suites}"
+        counts = {
+            "past domains": self.shift.n_domains,
+            "batches of the source": self.shift.n_source_batches,
+            "suites of reference cases": self.shift.n_suites,
+        }
+        parts = [f"{count} {name}" for name, count in counts.items() if count]
+        return f"typical of {' and '.join(parts)}, not a guarantee"
 
     @property
     def _summary(self) -> str:

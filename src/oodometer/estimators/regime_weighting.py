@@ -313,7 +313,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
         """Return the weighted average of what each row contributes to the three estimates."""
         probs = rows.probs
         confidence = rows.confidence.astype(np.float64)
-        transported = confidence
+        transported: Floats = confidence
         if total.transport is not None:
             transported = 1 - reduced_costs(probs, total.transport.transport.prices)[0]
         prior = learned.prior
