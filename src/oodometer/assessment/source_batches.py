@@ -96,6 +96,8 @@ class SourceBatches:
         n_batches = min(N_RANDOM_BATCHES, len(places) // min_rows)
         if n_batches < MIN_DOMAINS:
             return []
+        if n_batches < MIN_DOMAINS:
+            return []
         order = rng_for(self.seed, "source batches").permutation(len(places))
         return [order % n_batches == j for j in range(n_batches)]
 
