@@ -87,7 +87,8 @@ Limit = Annotated[
 MethodNames = Annotated[
     list[str] | None,
     typer.Option(
-        help="Name of an estimator. Repeat the option, or separate names by commas. [default: all]"
+        help="Name of an estimator. Repeat the option, or separate names by commas. The headline is "
+        "computed in any case. [default: all]"
     ),
 ]
 MeasureNames = Annotated[

@@ -97,8 +97,8 @@ class EstimationOptions:
     calibration: Annotated[
         str,
         typer.Option(
-            help="Calibration of the probabilities that ac, cot, cott, mlls, leap, pape and the "
-            "metrics read: auto, temperature, isotonic, beta, platt or none."
+            help="Calibration of the probabilities that regime, ac, cot, cott, mlls, leap, pape and "
+            "the metrics read: auto, temperature, isotonic, beta, platt or none."
         ),
     ] = "auto"
     seed: Seed = 0
@@ -183,8 +183,8 @@ def estimate(
     other_model_on_source: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Predictions of another model on the source, for aline-s and aline-d; repeat the "
-            "option, in the same order as --other-model.",
+            help="Predictions of another model on the source, which correct the headline and are "
+            "needed for aline-s and aline-d; repeat the option, in the same order as --other-model.",
         ),
     ] = None,
     target_labels: Annotated[
@@ -197,9 +197,9 @@ def estimate(
     history: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Past domains with known accuracy, from which the typical range is computed: a "
-            "table with the columns estimate and truth, or, if repeated, one file of labelled "
-            "predictions per domain.",
+            help="Past domains with known accuracy, which the typical range also uses; a consistent "
+            "bias corrects the headline. A table with the columns estimate and truth (optional: "
+            "expected_error, spread) or, if repeated, one file of labelled predictions per domain.",
         ),
     ] = None,
     options: EstimationOptions,

@@ -51,6 +51,8 @@ def plan(
 ) -> None:
     """Choose how many and which rows of TARGET to label, to reach a given precision.
 
+    With --labels N, N rows are chosen, and the precision that they give is shown.
+
     Rows are counted from 0. With --output FILE, the rows are written to a CSV file. Fill in its
     column label, and pass the file to `oodometer estimate SOURCE TARGET --target-labels FILE`.
 
