@@ -25,10 +25,9 @@ from benchmarks.suites.case import (
 from benchmarks.suites.leave_one_out import folds, related_suites
 from benchmarks.suites.outputs import INDEX, Outputs, group_outputs
 from benchmarks.suites.registry import SUITES, select
-from benchmarks.suites.shift_statistics import weighted_ks
 from benchmarks.suites.suite import HOME, REGIMES, Domain, Suite, Workspace
+from oodometer.assessment.typical_range import COVARIATES
 from oodometer.core.array_types import Floats, Ints
-from oodometer.core.stats import ks_distance
 
 K = 4
 
@@ -227,15 +226,31 @@ def test_a_killed_build_resumes(space: Workspace, monkeypatch: pytest.MonkeyPatc
     assert path.exists()
 
 
-def test_rows_have_estimates_diagnostics_and_statistics(space: Workspace) -> None:
+def test_rows_have_estimates_diagnostics_and_covariates(space: Workspace) -> None:
     case = next(case for case in cases_of(space) if case.key.regime == "both")
     row = results.result_row(case, 20)
     assert results.key_of(row) == case.key
     assert row["truth"] == case.target.correct.mean()
     assert 0 <= row["est_cot"] <= 1
     assert row["status_domain_auc"] in ("ok", "warning", "critical")
-    assert row["auc_reweighted"] < row["auc"] + 0.05
-    assert {"mlls_tv", "bbse_tv", "predicted_tv_noise", "others_probability_target"} <= set(row)
+    assert row["headline"] == row["est_regime"]
+    assert row["regime_auc_reweighted"] < row["regime_auc"] + 0.05
+    assert {"confidence", "confidence_after_label_shift", "transport"} <= set(row)
+    assert {"weight_no_shift", "weight_label_shift", "weight_other_shift"} <= set(row)
+    assert row["smallest_class"] == np.bincount(case.source.labels, minlength=K).min()
+    assert row["ks_noise"] == pytest.approx(np.sqrt(1 / case.source.n + 1 / case.target.n))
+    # The second model changes the estimate of the headline method.
+    assert row["est_regime-others"] != row["est_regime"]
+
+
+def test_batches_of_the_source_are_stored_with_covariates(space: Workspace) -> None:
+    case = next(case for case in cases_of(space) if case.key.regime == "none")
+    batches = json.loads(results.result_row(case, 20)["source_batches"])
+    assert len(batches) >= 5
+    for estimate, accuracy, *covariates in batches:
+        assert 0 <= estimate <= 1
+        assert 0 <= accuracy <= 1
+        assert len(covariates) == len(COVARIATES)
 
 
 def test_reweighting_to_the_class_frequencies_explains_label_shift(space: Workspace) -> None:
@@ -247,16 +262,11 @@ def test_reweighting_to_the_class_frequencies_explains_label_shift(space: Worksp
         )
         for draw in range(4)
     ]
-    before, after = (np.mean([row[name] for row in rows]) for name in ("auc", "auc_reweighted"))
+    before, after = (
+        np.mean([row[name] for row in rows]) for name in ("regime_auc", "regime_auc_reweighted")
+    )
     assert after < 0.56
     assert after < before
-
-
-def test_weighted_ks_with_equal_weights_is_the_ks_distance() -> None:
-    rng = np.random.default_rng(0)
-    source, target = rng.random(200), rng.random(300) ** 2
-    expected = ks_distance(source, target)
-    assert weighted_ks(source, target, np.ones(200)) == pytest.approx(expected)
 
 
 def test_suites_with_the_same_outputs_are_in_one_family() -> None:

@@ -154,8 +154,9 @@ def test_estimator_of_another_package_is_listed_and_used(
     (row,) = [row for row in rows if row["name"] == "atc-margin"]
     assert row["paper"] == "after Garg et al., ICLR 2022"
     result = run_json(tmp_path, "estimate", str(source), str(target), "--method", "atc-margin")
-    assert result["headline"]["method"] == "atc-margin"
-    assert result["headline"]["value"] == pytest.approx(result["source_accuracy"])
+    assert [estimate["method"] for estimate in result["estimates"]] == ["atc-margin", "regime"]
+    assert result["headline"]["method"] == "regime"
+    assert result["estimates"][0]["value"] == pytest.approx(result["source_accuracy"])
 
 
 def test_estimator_is_not_listed_before_installation(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import oodometer
 from oodometer import estimators
 from oodometer.assessment._estimate import estimates
 from oodometer.assessment.cbpe import METRIC_NAMES
+from oodometer.assessment.headline import describe_regime
 from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
 from oodometer.assessment.reference import Reference
 from oodometer.core.errors import InputError, NotApplicable
@@ -23,6 +24,7 @@ from oodometer.core.results import Estimate
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators import get
 from oodometer.estimators.average_confidence import AverageConfidence
+from oodometer.estimators.regime_weighting import auc_standard_error
 from oodometer.testing import toy_pair, toy_predictions
 
 
@@ -104,13 +106,50 @@ def test_estimates_are_invariant_to_row_and_class_order(seed: int, k: int) -> No
         )
 
     target = replace(target, other_models=())
-    before = values(oodometer.estimate(source, target, replicates=20))
-    after = values(oodometer.estimate(permuted(source), permuted(target), replicates=20))
+    first = oodometer.estimate(source, target, replicates=20)
+    second = oodometer.estimate(permuted(source), permuted(target), replicates=20)
+    before, after = values(first), values(second)
     assert before.keys() == after.keys()
-    for method, value in before.items():
+    # The halves of the domain classifier are those of rows with even and odd numbers, so the order
+    # of rows changes the weights of the regimes, but not the estimates that are averaged.
+    average = regime_facts(second, "weight") @ regime_facts(first, "value")
+    assert after.pop("regime") == pytest.approx(average, abs=1e-4)
+    aucs = [result["regime"].facts["regime_auc"] for result in (first, second)]
+    assert abs(aucs[0] - aucs[1]) < 4 * auc_standard_error(source.n, target.n)
+    for method, value in after.items():
         # The temperature has a tolerance of 1e-7, which may move a row across ATC's threshold.
         limit = 1.5 / target.n if method.startswith("atc") else 1e-4
-        assert after[method] == pytest.approx(value, abs=limit), method
+        assert before[method] == pytest.approx(value, abs=limit), method
+
+
+def regime_facts(result: oodometer.Assessment, kind: str) -> np.ndarray:
+    """Return the weights or the values of the three regimes."""
+    names = {
+        "weight": ("weight_no_shift", "weight_label_shift", "weight_other_shift"),
+        "value": ("confidence", "confidence_after_label_shift", "transport"),
+    }
+    return np.array([result["regime"].facts[name] for name in names[kind]])
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000), k=st.integers(2, 6))
+def test_regime_is_invariant_to_class_order(seed: int, k: int) -> None:
+    source, target = toy_pair(seed, k)
+    order = np.random.default_rng(seed).permutation(k)
+
+    def permuted(rows: Predictions) -> Predictions:
+        assert rows.labels is not None
+        others = [
+            Predictions.from_logits(np.asarray(o.scores)[:, order]) for o in rows.other_models
+        ]
+        return Predictions.from_logits(
+            np.asarray(rows.scores)[:, order], labels=np.argsort(order)[rows.labels]
+        ).with_other_models(*others)
+
+    plain = get("regime").estimate(source, target)
+    other = get("regime").estimate(permuted(source), permuted(target))
+    assert other.value == pytest.approx(plain.value, abs=1e-6)
+    assert other.facts == pytest.approx(plain.facts, abs=1e-6)
 
 
 def test_intervals_shrink_with_the_number_of_rows() -> None:
@@ -139,15 +178,30 @@ def test_source_without_errors_widens_intervals_and_excludes_atc() -> None:
 def test_headline_explains_its_choice() -> None:
     source, target = toy_pair()
     result = oodometer.estimate(source, target)
-    assert result.headline.estimate == result["cot"]
-    assert result.headline.why.startswith("the first of cot, atc-mc, atc-ne, doc")
+    assert result.headline.estimate == result["regime"]
+    assert result.headline.why == describe_regime(result["regime"])
     raw = oodometer.estimate(source, target, temperature=None, calibration="none").headline
     assert raw.estimate.method == "atc-mc"
-    assert "; not cot: the scores were not calibrated" in raw.why
+    assert raw.why.startswith("the first of atc-mc, atc-ne, doc")
+    for method in ("regime", "cot"):
+        assert f"; not {method}: the scores were not calibrated" in raw.why
     explicit = oodometer.estimate(source, target, temperature=1.0).headline
-    assert explicit.estimate.method == "cot"
-    only = oodometer.estimate(source, target, methods="iw").headline
-    assert (only.estimate.method, only.why) == ("iw", "the only method with a result")
+    assert explicit.estimate.method == "regime"
+
+
+def test_requested_methods_are_shown_with_that_of_the_headline() -> None:
+    source, target = toy_pair()
+    whole = oodometer.estimate(source, target)
+    result = oodometer.estimate(source, target, methods="iw")
+    assert list(values(result)) == ["iw", "regime"]
+    assert result.skipped == {}
+    assert result["iw"] == whole["iw"]
+    # The diagnostics use the same methods, whichever were requested.
+    assert result.headline == whole.headline
+    spreads = [
+        {d.name: d.value for d in each.diagnostics}["estimator_spread"] for each in (result, whole)
+    ]
+    assert spreads[0] == spreads[1]
 
 
 def test_predictions_without_scores_skip_methods_with_reasons() -> None:
@@ -298,7 +352,7 @@ def test_segments_cover_the_target() -> None:
     result = oodometer.estimate(source, target, segment_by=by)
     assert [(s.value, s.n) for s in result.segments] == [("a", 100), ("b", 200)]
     total = sum(s.estimate.value * s.n for s in result.segments if s.estimate) / target.n
-    assert result.headline.estimate.method == "cot"
+    assert result.headline.estimate.method == "regime"
     assert {s.estimate.method for s in result.segments if s.estimate} == {"segment"}
     assert total == pytest.approx(result.headline.estimate.value, abs=1e-12)
     with pytest.raises(InputError, match="There are 300 rows but 5 values of segment_by"):

@@ -5,19 +5,36 @@ from __future__ import annotations
 import pytest
 
 from oodometer import estimators
+from oodometer.assessment.diagnostics import COMPARED_METHODS
 from oodometer.assessment.headline import (
     METHOD_ORDER,
+    NEEDED_METHODS,
     SIMILARITY_DIAGNOSTICS,
+    describe_regime,
     select_headline,
 )
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.estimators.aline import MIN_AGREEMENT_R2
+from oodometer.estimators.regime_weighting import REGIMES
 from oodometer.testing import toy_predictions
 
 
+def regime_facts(*weights: float, auc: float = 0.71, reweighted: float = 0.69) -> dict[str, float]:
+    names = ("weight_no_shift", "weight_label_shift", "weight_other_shift")
+    return {
+        **dict(zip(names, weights, strict=True)),
+        "regime_auc": auc,
+        "regime_auc_reweighted": reweighted,
+    }
+
+
 def estimates(*names: str, r2: float = 1.0) -> dict[str, Estimate]:
-    facts = {"agreement_r2": r2, "agreement_is_linear": float(r2 >= MIN_AGREEMENT_R2)}
+    facts = {
+        "agreement_r2": r2,
+        "agreement_is_linear": float(r2 >= MIN_AGREEMENT_R2),
+        **regime_facts(0.0, 0.02, 0.98),
+    }
     return {name: Estimate(0.5, name, facts=facts) for name in names}
 
 
@@ -30,14 +47,18 @@ def test_first_method_with_a_result_is_chosen(first: int) -> None:
         statuses={},
     )
     assert name == METHOD_ORDER[first]
-    assert why == f"the first of {', '.join(METHOD_ORDER)} with a result"
+    if name == "regime":
+        assert why == describe_regime(estimates("regime")["regime"])
+    else:
+        assert why == f"the first of {', '.join(METHOD_ORDER)} with a result"
 
 
-def test_uncalibrated_scores_exclude_cot() -> None:
-    results = estimates("cot", "atc-mc")
+def test_uncalibrated_scores_exclude_regime_and_cot() -> None:
+    results = estimates("regime", "cot", "atc-mc")
     name, why = select_headline(results, toy_predictions(50), calibrated=False, statuses={})
     assert name == "atc-mc"
-    assert why.endswith("; not cot: the scores were not calibrated")
+    reason = "the scores were not calibrated"
+    assert why.endswith(f"; not regime: {reason}; not cot: {reason}")
 
 
 def test_source_without_errors_excludes_atc() -> None:
@@ -68,7 +89,13 @@ def test_first_requested_method_if_the_rule_knows_none() -> None:
 
 
 def test_methods_of_the_rule_are_estimators() -> None:
-    assert set(METHOD_ORDER) <= {member.name for member in estimators.available()}
+    known = {member.name for member in estimators.available()}
+    assert set(METHOD_ORDER) | set(NEEDED_METHODS) <= known
+
+
+def test_methods_that_diagnostics_compare_are_always_run() -> None:
+    assert set(COMPARED_METHODS) <= set(NEEDED_METHODS)
+    assert METHOD_ORDER[0] in NEEDED_METHODS
 
 
 @pytest.mark.parametrize(
@@ -84,14 +111,39 @@ def test_doc_is_chosen_if_source_and_target_look_alike(levels: tuple[str, ...], 
     )
 
 
+@pytest.mark.parametrize("levels", [("ok", "ok"), ("ok", "warning"), ("critical", "critical")])
+def test_regime_is_chosen_for_similar_and_for_different_domains(levels: tuple[str, ...]) -> None:
+    statuses = dict(zip(SIMILARITY_DIAGNOSTICS, levels, strict=True)) | {"calibration_gap": "ok"}
+    results = estimates("ac", "doc", "cot", "atc-mc", "regime")
+    for source in (toy_predictions(50), toy_predictions(50, k=2)):
+        assert select_headline(results, source, calibrated=True, statuses=statuses)[0] == "regime"
+
+
 @pytest.mark.parametrize(
     ("calibrated", "gap", "name"),
-    [(True, "ok", "ac"), (True, "warning", "doc"), (False, "ok", "doc")],
+    [(True, "ok", "regime"), (True, "warning", "doc"), (False, "ok", "doc")],
 )
-def test_ac_is_chosen_if_domains_look_alike_and_scores_are_calibrated(
+def test_doc_is_chosen_if_domains_look_alike_and_scores_are_not_calibrated(
     calibrated: bool, gap: str, name: str
 ) -> None:
-    results = estimates("cot", "doc", "ac")
+    results = estimates("cot", "doc", "ac", "regime")
     statuses = {**dict.fromkeys(SIMILARITY_DIAGNOSTICS, "ok"), "calibration_gap": gap}
     source = toy_predictions(50)
     assert select_headline(results, source, calibrated=calibrated, statuses=statuses)[0] == name
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_description_names_the_regime_with_the_largest_weight(place: int) -> None:
+    weights = [0.02, 0.02, 0.02]
+    weights[place] = 0.96
+    text = describe_regime(Estimate(0.5, "regime", facts=regime_facts(*weights)))
+    name, meaning = list(REGIMES.items())[place]
+    assert text.startswith(f"{name}: {meaning} (")
+    assert "an AUROC of 0.71, and of 0.69 after" in text
+    assert "the weights are" not in text
+
+
+def test_description_has_the_weights_if_no_regime_is_certain() -> None:
+    text = describe_regime(Estimate(0.5, "regime", facts=regime_facts(0.15, 0.85, 0.0)))
+    assert text.startswith("label shift: ")
+    assert "; the weights are no shift 15 %, label shift 85 %, other shift 0 %)" in text

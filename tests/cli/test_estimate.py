@@ -99,8 +99,9 @@ def test_gde_uses_the_other_model(folder: Path) -> None:
 def test_methods_are_selected_by_name(folder: Path) -> None:
     words = ("--method", "doc", "--method", "ac")
     result = estimated(folder, "source.parquet", "target.parquet", *words)
-    assert [e["method"] for e in result["estimates"]] == ["doc", "ac"]
-    assert result["headline"]["method"] == "doc"
+    assert [e["method"] for e in result["estimates"]] == ["doc", "ac", "regime"]
+    assert result["headline"]["method"] == "regime"
+    assert result["skipped"] == []
 
 
 def test_output_shows_methods_diagnostics_and_segments(folder: Path) -> None:

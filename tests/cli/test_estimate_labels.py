@@ -36,7 +36,7 @@ def test_few_labels_have_a_wilson_interval(folder: Path) -> None:
     labels = [int(label) if row < 10 else None for row, label in enumerate(target.labels)]
     pq.write_table(table(target, labels), folder / "ten.parquet")
     result = run_json(folder, *ESTIMATE, "ten.parquet")
-    assert result["headline"]["method"] == "ac"
+    assert result["headline"]["method"] == "regime"
     assert result["estimates"][-1]["method"] == "wilson"
     assert result["estimates"][-1]["value"] == target.correct[:10].mean()
 
@@ -46,7 +46,7 @@ def test_labels_of_a_fully_labelled_target_are_ignored_with_a_note(folder: Path)
     pq.write_table(table(target, target.labels), folder / "whole.parquet")
     shown = run(folder, *ESTIMATE, "whole.parquet")
     assert "Every row of whole.parquet has a label; the labels are ignored." in shown.stderr
-    assert run_json(folder, *ESTIMATE, "whole.parquet")["headline"]["method"] == "ac"
+    assert run_json(folder, *ESTIMATE, "whole.parquet")["headline"]["method"] == "regime"
 
 
 def test_label_of_an_unknown_class_is_named(folder: Path) -> None:

@@ -289,7 +289,10 @@ COMMAND_LINE_ONLY = {
     ],
 )
 def test_options_are_named_like_python_parameters(name: str, function: Any) -> None:
-    """A repeatable option is the singular of its parameter; options of datasets end in -data."""
+    """A repeatable option is the singular of its parameter; options of datasets end in -data.
+
+    The option of a number may lack the `n_` of its parameter.
+    """
     parameters = set(inspect.signature(function).parameters)
     for option in options_of(COMMANDS[name]):
         plain = option.removeprefix("--")
@@ -299,6 +302,7 @@ def test_options_are_named_like_python_parameters(name: str, function: Any) -> N
         spellings = {
             word,
             f"{word}s",
+            f"n_{word}",
             word.replace("_model", "_models"),
             word.removesuffix("_data"),
         }

@@ -328,6 +328,35 @@ def test_auroc_matches_scikit_learn() -> None:
     assert stats.auroc(scores, np.ones(60, dtype=bool)) is None
 
 
+def test_weighted_auroc_matches_a_loop_over_pairs() -> None:
+    rng = np.random.default_rng(2)
+    scores, positive = rng.integers(0, 5, 40) / 5, rng.random(40) < 0.4
+    weights = rng.integers(0, 4, 40).astype(float)
+    won = total = 0.0
+    for i in np.flatnonzero(positive):
+        for j in np.flatnonzero(~positive):
+            pair = weights[i] * weights[j]
+            total += pair
+            won += pair * ((scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j]))
+    area = stats.auroc(scores, positive, weights)
+    assert area == pytest.approx(won / total)
+    assert abs(won / total - roc(scores, positive)) > 0.005
+    assert stats.auroc(scores, positive, np.full(40, 2.5)) == pytest.approx(roc(scores, positive))
+
+
+def roc(scores: Any, positive: Any) -> float:
+    area = stats.auroc(scores, positive)
+    assert area is not None
+    return area
+
+
+def test_weighted_auroc_needs_weight_on_both_sides() -> None:
+    scores, positive = np.array([0.1, 0.4, 0.6]), np.array([True, False, False])
+    assert stats.auroc(scores, positive, np.array([0.0, 1.0, 1.0])) is None
+    assert stats.auroc(scores, positive, np.array([1.0, 0.0, 0.0])) is None
+    assert stats.auroc(scores, positive, np.array([1.0, 0.0, 1.0])) == 0.0
+
+
 def test_bootstrap_weights_are_poisson_distributed() -> None:
     drawn = stats.poisson_bootstrap_weights(np.random.default_rng(0), (1000, 1000))
     found = np.bincount(drawn.ravel(), minlength=9)[:9] / drawn.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
@@ -116,6 +117,50 @@ def test_domain_classifier_matches_scikit_learn(n: int, k: int, distance: float)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     reference = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=200)
     reference.fit(rows, is_target)
-    result = importance_weighting._fit_logistic(np.hstack([rows, np.ones((n, 1))]), is_target)
+    result = importance_weighting.fit_logistic(np.hstack([rows, np.ones((n, 1))]), is_target)
     expected = np.append(reference.coef_[0], reference.intercept_[0])
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_integer_weights_equal_repeated_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.hstack([rng.normal(size=(80, 3)), np.ones((80, 1))])
+    is_target = rng.random(80) < 0.5
+    counts = rng.integers(0, 4, 80)
+    weighted = importance_weighting.fit_logistic(rows, is_target, counts.astype(float))
+    repeated = importance_weighting.fit_logistic(
+        np.repeat(rows, counts, axis=0), np.repeat(is_target, counts)
+    )
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-6, atol=1e-8)
+    assert np.abs(weighted - importance_weighting.fit_logistic(rows, is_target)).max() > 0.05
+
+
+def test_weighted_domain_auc_matches_scikit_learn() -> None:
+    rng = np.random.default_rng(1)
+    is_target = rng.random(400) < 0.4
+    rows = rng.normal(size=(400, 2)) + 0.5 * is_target[:, None]
+    weights = rng.uniform(0.1, 3.0, 400)
+    areas = []
+    for held_out in (0, 1):
+        trained = np.arange(400) % 2 != held_out
+        model = LogisticRegression(solver="newton-cholesky", tol=1e-10)
+        model.fit(rows[trained], is_target[trained], sample_weight=weights[trained])
+        scores = model.decision_function(rows[~trained])
+        areas.append(roc_auc_score(is_target[~trained], scores, sample_weight=weights[~trained]))
+    inputs = np.hstack([rows, np.ones((400, 1))])
+    area = importance_weighting.domain_auc(inputs, is_target, weights)
+    assert area == pytest.approx(np.mean(areas), abs=1e-6)
+    assert abs(area - importance_weighting.domain_auc(inputs, is_target)) > 1e-4
+
+
+def test_reweighting_makes_domains_with_other_class_frequencies_alike() -> None:
+    """Rows of class 1 are three times as frequent in the target, and weighted so in the source."""
+    rng = np.random.default_rng(2)
+    classes = np.concatenate([rng.random(4000) < 0.2, rng.random(4000) < 0.6])
+    inputs = np.stack([rng.normal(size=8000) + 2 * classes, np.ones(8000)], axis=1)
+    is_target = np.arange(8000) >= 4000
+    weights = np.where(is_target, 1.0, np.where(classes, 0.6 / 0.2, 0.4 / 0.8))
+    assert importance_weighting.domain_auc(inputs, is_target) > 0.62
+    assert importance_weighting.domain_auc(inputs, is_target, weights) == pytest.approx(
+        0.5, abs=0.02
+    )

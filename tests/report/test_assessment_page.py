@@ -12,7 +12,7 @@ import pytest
 
 import oodometer
 from oodometer import Assessment, Predictions
-from oodometer.assessment.result import format_interval, format_percent
+from oodometer.assessment.result import concerned_methods, format_interval, format_percent
 from oodometer.report import assessment_page
 from oodometer.report.assessment_figures import draw_assessment_figures
 
@@ -28,12 +28,19 @@ def words(page: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", without)).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_page_contains_headline_and_verdict(assessed: str, assessment: Assessment) -> None:
+def test_page_contains_headline_explanation_and_next_step(
+    assessed: str, assessment: Assessment
+) -> None:
     estimate = assessment.headline.estimate
     assert f"<strong>{format_percent(estimate.value)}&nbsp;%</strong>" in assessed
     text = words(assessed)
     assert format_interval(estimate) in text
-    assert assessment.verdict in text
+    assert assessment.shift is not None
+    assert format_interval(assessment.shift) in text
+    assert assessment.range_basis in text
+    assert all(sentence in text for sentence in assessment.explanation)
+    assert assessment.next_step in text
+    assert f"<code>{assessment.plan_command}</code>" in assessed
     assert estimate.assumes in text
 
 
@@ -46,7 +53,8 @@ def test_tables_list_every_method_diagnostic_and_segment(
     text = words(assessed)
     for diagnostic in assessment.diagnostics:
         cells = (
-            f"{diagnostic.name}{diagnostic.value:.3g}{diagnostic.meaning}{diagnostic.advice_text}"
+            f"{diagnostic.name}{diagnostic.value:.3g}{diagnostic.meaning}"
+            f"{concerned_methods(diagnostic)}{diagnostic.advice_text}"
         )
         assert f"{diagnostic.status}{cells}" in text
     for segment in assessment.segments:
@@ -76,13 +84,51 @@ def test_gauge_shows_the_headline_and_its_intervals(
     page = assessment_page(result, source, target, title="t", reproduce={})
     (gauge,) = re.findall(r'<svg class="gauge".*?</svg>', page, flags=re.DOTALL)
     values = [e.value for e in assessment.estimates]
-    ends = (value - 0.03, assessment.source_interval[0], min(values))
+    assert result.shift is not None
+    ends = (value - 0.03, assessment.source_interval[0], min(values), result.shift.low)
     drawn = re.findall(r'<rect class="(\w+)" x="([\d.]+)%"', gauge)
     assert {name: float(x) for name, x in drawn} == {
         name: pytest.approx(100 * end)
-        for name, end in zip(("interval", "source", "methods"), ends, strict=True)
+        for name, end in zip(("interval", "source", "methods", "shift"), ends, strict=True)
     }
     assert f"all methods {format_percent(min(values))}–{format_percent(max(values))}" in gauge
+
+
+def test_page_without_history_does_not_speak_of_past_domains(
+    assessed: str, assessment: Assessment
+) -> None:
+    assert assessment.shift is not None
+    assert assessment.shift.n_domains == 0
+    text = words(assessed)
+    assert "past domains" not in text
+    assert "domains of the history" not in text
+    suites = f"typical of {assessment.shift.n_suites} suites of reference cases, not a guarantee"
+    assert f"The range is {suites}." in text
+    assert f"The typical range assumes: {assessment.shift.assumes}." in text
+
+
+def test_page_shows_the_correction_by_a_history(source: Predictions, target: Predictions) -> None:
+    truths = np.array([0.7, 0.75, 0.8, 0.72, 0.78, 0.74])
+    history = oodometer.History(truths + 0.05, truths)
+    result = oodometer.estimate(source, target, replicates=20, history=history)
+    page = assessment_page(result, source, target, title="t", reproduce={})
+    text = words(page)
+    value = result.headline.estimate.value
+    assert value == pytest.approx(result[result.headline.estimate.method].value - 0.05)
+    assert f"<strong>{format_percent(value)}&nbsp;%</strong>" in page
+    assert "typical of 6 past domains and " in text
+    assert "the estimate was corrected by -5.0 points" in text
+    assert "the headline is corrected by -5.0 points" in text
+    assert "before its correction by the history" in text
+
+
+def test_page_without_typical_range_says_why(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> None:
+    result = replace(assessment, shift=None)
+    page = assessment_page(result, source, target, title="t", reproduce={})
+    assert '<rect class="shift"' not in page
+    assert "Typical range: unknown: there are no reference cases for the method" in words(page)
 
 
 def test_estimate_without_interval_is_drawn_as_a_point(

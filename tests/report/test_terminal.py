@@ -25,7 +25,21 @@ def shown(width: int, **settings: object) -> str:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 160])
 def test_tables_fit_the_terminal(width: int) -> None:
-    assert max(len(line) for line in shown(width).splitlines()) <= width
+    # A command is not wrapped, so that it can be copied.
+    lines = [line for line in shown(width).splitlines() if not line.startswith("  oodometer ")]
+    assert max(map(len, lines)) <= width
+
+
+def test_intervals_come_first_and_the_explanation_does_not_repeat_them() -> None:
+    source, target = toy_pair()
+    result = oodometer.estimate(source, target)
+    text = " ".join(shown(300).split())
+    assert result.shift is not None
+    for interval in (result.headline.estimate, result.shift):
+        assert text.partition(" Estimates method ")[0].count(format_interval(interval)) == 1
+    assert f"Typical range: {result.typical_range_text}" in text
+    assert all(sentence in text for sentence in result.explanation)
+    assert f"{result.next_step}: {result.plan_command}" in text
 
 
 def test_text_from_files_is_never_markup() -> None:
