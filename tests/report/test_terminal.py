@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import oodometer
+from oodometer.assessment.result import format_interval
 from oodometer.report import terminal
 from oodometer.testing import toy_pair
 
