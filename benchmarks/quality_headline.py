@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -408,28 +409,55 @@ def page(table: Any, full: Any) -> tuple[str, bool]:
     return "\n\n".join(parts), all(requirement.met for requirement in requirements)
 
 
+def error_ratio(table: Any, values: Any, part: Any) -> float:
+    """Return the error of some estimates divided by that of atc-ne, in a part of the cases."""
+    rows = table[part]
+    baseline = rows["est_atc-ne"].fillna(rows["est_ac"])
+    errors = [mean_by_suite(rows, error(rows, v)).mean() for v in (values[part], baseline)]
+    return float(errors[0] / errors[1])
+
+
 def _discussion(table: Any, columns: Mapping[str, Any]) -> str:
     both = table[table["regime"] == "both"]
     errors = both["estimate"] - both["truth"]
-    means = {
-        name: mean_by_suite(table, error(table, columns[name])).mean()
-        for name in (WITH_OTHERS, "atc-ne")
+    headline = columns["headline"]
+    shifted = table["regime"] == "shift"
+    # Mean absolute value of a normal variable with this standard deviation.
+    floor = 100 * math.sqrt(2 / math.pi) * mean_by_suite(table, table["truth_se"]).mean()
+    ratios = {
+        "all cases": error_ratio(table, headline, table["regime"] != ""),
+        "without shift": error_ratio(table, headline, table["regime"] == "none"),
+        "under real shift": error_ratio(table, headline, shifted),
+        "under real shift with more than two classes": error_ratio(
+            table, headline, shifted & (table["k"] > 2)
+        ),
+        "under real shift with two classes": error_ratio(
+            table, headline, shifted & (table["k"] == 2)
+        ),
+        "all cases, with predictions of other models": error_ratio(
+            table, columns[WITH_OTHERS], table["regime"] != ""
+        ),
     }
+    shown = "; ".join(f"{name} {value:.2f}" for name, value in ratios.items())
     return (
-        "**What is missed, and what was tried.** Products of corrections (COT · ATC / AC, with COTT), "
-        "transport to class frequencies between those of the source and those of MLLS, gates on the "
-        "table of predicted class and confidence or on a richer domain classifier, linear and "
-        "log-linear regressions of the accuracy on several estimates, a mixture of experts, and "
-        "gradient boosting, each with constants from other suites, had a higher mean error than the "
-        "chosen rule. With predictions of other models, the error is "
-        f"{means[WITH_OTHERS] / means['atc-ne']:.2f} of that of atc-ne. What remains is the error "
-        "under shift together with label shift, which outputs alone do not identify: the same change "
-        "of predicted classes can be a change of class frequencies or a confusion of classes (10 % of "
+        "**What is missed, and what was tried.** Errors divided by those of atc-ne: "
+        f"{shown}. Even the expected accuracy of each target would be off by {floor:.1f} points on "
+        "average, because targets have 150 to 3,000 rows (more if all rows of a demo or a published "
+        "table are used).\n\n"
+        "Products of corrections (COT · ATC / AC, with COTT), transport to class frequencies between "
+        "those of the source and those of MLLS, gates on the table of predicted class and confidence "
+        "or on a richer domain classifier, linear and log-linear regressions of the accuracy on "
+        "several estimates, a mixture of experts, and gradient boosting, each with constants from "
+        "other suites, had a higher mean error than the chosen rule. What remains is the error under "
+        "shift together with label shift, which outputs alone do not identify: the same change of "
+        "predicted classes can be a change of class frequencies or a confusion of classes (10 % of "
         f"the errors are below {100 * errors.quantile(0.1):.0f}, 10 % above "
-        f"{100 * errors.quantile(0.9):+.0f} points). A history narrows the range where its errors are "
-        "smaller than those of the reference cases: without shift and under label shift. Under real "
-        "shift, errors vary within a suite, from model to model and from target to target, as much as "
-        "between suites; there a history makes the coverage nominal, and the range wider."
+        f"{100 * errors.quantile(0.9):+.0f} points).\n\n"
+        "A history narrows the range where its errors are smaller than those of the reference cases: "
+        "without shift and under label shift. Under real shift, errors vary within a suite, from "
+        "model to model and from target to target, as much as between suites; there a history raises "
+        "the coverage and makes the range wider. Selecting the best method by the history, or a "
+        "ridge regression on several estimates, reduced errors by 6 to 14 % and the width hardly."
     )
 
 
