@@ -456,8 +456,8 @@ def _discussion(table: Any, columns: Mapping[str, Any]) -> str:
         "A history narrows the range where its errors are smaller than those of the reference cases: "
         "without shift and under label shift. Under real shift, errors vary within a suite, from "
         "model to model and from target to target, as much as between suites; there a history raises "
-        "the coverage and makes the range wider. Selecting the best method by the history, or a "
-        "ridge regression on several estimates, reduced errors by 6 to 14 % and the width hardly."
+        "the coverage and makes the range wider. Selecting the best method by the history, or a ridge "
+        "regression on several estimates, reduced the errors a little and the width hardly."
     )
 
 

@@ -263,7 +263,7 @@ class Assessment:
         """Return the intervals, and which errors they include."""
         interval = f"The 95 % confidence interval ({format_interval(self.headline.estimate)})"
         if self.uses_target_labels:
-            return f"{interval} is valid under any shift, because it uses target labels."
+            return f"{interval} includes the error from shift."
         text = f"{interval} reflects sampling error only, not violations of the method's assumption"
         if self.shift is None:
             return (
@@ -336,6 +336,12 @@ class Assessment:
             for check in self.diagnostics
             if check.status == status and check.concerns(self.headline.estimate.method)
         )
+        if self.uses_target_labels:
+            text = (
+                "The confidence interval is valid under any shift, because it uses target labels."
+            )
+            others = f" The status {status} ({names}) concerns estimates without target labels."
+            return text if status == "ok" else text + others
         return {
             "ok": "No diagnostic found a problem.",
             "warning": f"Diagnostics with a warning: {names}.",
