@@ -162,10 +162,8 @@ def measure_split(name: str, data: Path, seed: int, variant: Variant) -> dict[st
     all_seconds = time.process_time() - begin
     begin = time.process_time()
     lean = oodometer.Reference(source, methods="ac")
-    additional = []
-    for target in targets:
-        lean.estimate(target)
-        additional.append(run_additional(AdditionalRequests(metrics=METRICS[1:]), lean, target))
+    requests = AdditionalRequests(metrics=METRICS)
+    additional = [run_additional(requests, lean, target) for target in targets]
     seconds = time.process_time() - begin
     truths = [
         _true_metrics(target.probs[:, 1], target.classes, batches.target.labels[rows])
@@ -173,7 +171,9 @@ def measure_split(name: str, data: Path, seed: int, variant: Variant) -> dict[st
     ]
     estimates = []
     for assessment, result in zip(assessments, additional, strict=True):
-        values = {m.metric: m.value for m in result.metrics if m.scope == "1"}
+        values = {
+            m.metric: m.value for m in result.metrics if m.scope == "1" and m.metric != "accuracy"
+        }
         estimates.append({"accuracy": assessment.headline.estimate.value, **values})
     return {
         "truths": truths,

@@ -59,7 +59,7 @@ from oodometer.core.calibration import (
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
-from oodometer.core.results import Diagnostic, Estimate, worst_status
+from oodometer.core.results import Diagnostic, Estimate, Status, worst_status
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
 
@@ -174,9 +174,7 @@ def assess(
         calibration=learned.calibration.method,
         estimates=tuple(estimates.values()),
         skipped=skipped,
-        headline=Headline(
-            best, why, worst_status([check for check in diagnostics if check.concerns(method)])
-        ),
+        headline=Headline(best, why, _headline_status(method, diagnostics)),
         diagnostics=diagnostics,
         segments=segments,
         seed=run.seed,
@@ -187,6 +185,16 @@ def assess(
             *(_source_notes(estimates, source.n) if is_source else ()),
         ),
     )
+
+
+def _headline_status(method: str, diagnostics: Sequence[Diagnostic]) -> Status:
+    """Return the worst status of the diagnostics that concern the method of the headline.
+
+    Diagnostics of shift do not concern an estimate from target labels.
+    """
+    if method == PPI_METHOD:
+        return "ok"
+    return worst_status([check for check in diagnostics if check.concerns(method)])
 
 
 def _typical_range(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
-from oodometer.estimators.regime_weighting import REGIMES
+from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS
 
 # If these diagnostics are ok, source and target look alike.
 SIMILARITY_DIAGNOSTICS = ("score_distance", "domain_auc")
@@ -57,16 +57,26 @@ def select_headline(
 
 
 def describe_regime(estimate: Estimate) -> str:
-    """Return which kind of shift was found, and the AUROCs that say so."""
+    """Return which kind of shift was found, and the AUROCs that show it."""
     facts = estimate.facts
-    weights = {name: facts[f"weight_{name.replace(' ', '_')}"] for name in REGIMES}
-    regime = max(weights, key=lambda name: weights[name])
-    shares = ", ".join(f"{name} {100 * weight:.0f} %" for name, weight in weights.items())
-    certainty = "" if weights[regime] >= 0.9 else f"; the weights are {shares}"
+    auc, reweighted = facts["regime_auc"], facts["regime_auc_reweighted"]
+    separates = (
+        "a classifier can tell source and target apart by the model's outputs (AUROC "
+        f"{auc:.2f}; 0.5 is chance)"
+    )
+    if facts["weight_other_shift"] > 0.5:
+        return (
+            f"more than the class frequencies changed: {separates}, also after the estimated class "
+            f"frequencies were made equal ({reweighted:.2f})"
+        )
+    if facts["regime_auc_deviations"] > ALIKE_DEVIATIONS:
+        return (
+            f"class frequencies changed, and little else did: {separates}, but less well after the "
+            f"estimated class frequencies were made equal ({reweighted:.2f})"
+        )
     return (
-        f"{regime}: {REGIMES[regime]} (a classifier separates source and target with an AUROC of "
-        f"{facts['regime_auc']:.2f}, and of {facts['regime_auc_reweighted']:.2f} after the source "
-        f"was reweighted to the estimated class frequencies{certainty})"
+        "source and target look alike: a classifier can hardly tell them apart by the model's "
+        f"outputs (AUROC {auc:.2f}; 0.5 is chance)"
     )
 
 

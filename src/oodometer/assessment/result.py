@@ -10,7 +10,6 @@ from oodometer.assessment.ppi import PPI_METHOD
 from oodometer.core.errors import NotApplicable
 from oodometer.core.jsonable import to_jsonable
 from oodometer.core.results import Diagnostic, Estimate, Status
-from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS, MAX_ROWS, auc_standard_error
 
 # What the estimates of the method `regime` assume, by the name of their weight.
 REGIME_ASSUMPTIONS = {
@@ -279,36 +278,11 @@ class Assessment:
         """Return why the method was chosen, and what it assumes."""
         estimate = self.headline.estimate
         if "weight_no_shift" in estimate.facts:
-            return self._regime_sentence, self._regime_assumption
+            why = self.headline.why
+            return f"{why[0].upper()}{why[1:]}.", self._regime_assumption
         return (
             f"Method: {estimate.method}, {self.headline.why}.",
             f"Assumption: {estimate.assumes}.",
-        )
-
-    @property
-    def _regime_sentence(self) -> str:
-        """Return which kind of shift the method `regime` found, and why."""
-        facts = self.headline.estimate.facts
-        auc, reweighted = facts["regime_auc"], facts["regime_auc_reweighted"]
-        n_rows = (min(rows, MAX_ROWS) for rows in (self.n_source, self.n_target))
-        deviations = (auc - 0.5) / auc_standard_error(*n_rows)
-        separates = (
-            "a classifier can tell source and target apart by the model's outputs (AUROC "
-            f"{auc:.2f}; 0.5 is chance)"
-        )
-        if facts["weight_other_shift"] > 0.5:
-            return (
-                f"More than the class frequencies changed: {separates}, also after the estimated "
-                f"class frequencies were made equal ({reweighted:.2f})."
-            )
-        if deviations > ALIKE_DEVIATIONS:
-            return (
-                f"Class frequencies changed, and little else did: {separates}, but less well after "
-                f"the estimated class frequencies were made equal ({reweighted:.2f})."
-            )
-        return (
-            "Source and target look alike: a classifier can hardly tell them apart by the model's "
-            f"outputs (AUROC {auc:.2f}; 0.5 is chance)."
         )
 
     @property
@@ -337,11 +311,9 @@ class Assessment:
             if check.status == status and check.concerns(self.headline.estimate.method)
         )
         if self.uses_target_labels:
-            text = (
+            return (
                 "The confidence interval is valid under any shift, because it uses target labels."
             )
-            others = f" The status {status} ({names}) concerns estimates without target labels."
-            return text if status == "ok" else text + others
         return {
             "ok": "No diagnostic found a problem.",
             "warning": f"Diagnostics with a warning: {names}.",

@@ -13,7 +13,7 @@ Past domains of the user (`History`) are added to the reference cases. The refer
 count as much as `REFERENCE_WEIGHT` past domains, and past domains with a similar predicted size count
 more. If the past estimates are consistently too high or too low, the estimate is corrected. Batches
 of the source, each estimated from the rest of it, are added in the same way (`SourceBatches`); they
-count only if the target looks like the source. The range is at least as wide as the sampling error.
+count only if the target looks like the source. The range is at least as wide as the confidence interval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
-from statistics import NormalDist
 
 import numpy as np
 
@@ -310,7 +309,7 @@ def typical_range(
         for quantile in (TAIL, 1 - TAIL)
     )
     # Few batches of the source can be estimated well by chance.
-    sampling = NormalDist().inv_cdf((1 + LEVEL) / 2) * covariates.standard_error
+    sampling = Z95 * covariates.standard_error
     low, high = min(low, -sampling), max(high, sampling)
     center = value - (past.bias if past else 0.0)
     return ShiftInterval(

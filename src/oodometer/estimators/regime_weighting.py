@@ -70,12 +70,6 @@ MIN_WEIGHT = 1e-3
 OTHER_MODELS_EXPONENT = 0.5
 # Probabilities are clipped to this distance from 0 and 1 before the logit.
 MIN_PROBABILITY = 1e-4
-# Names of the regimes, in the order of the weights, and what was found if the weight is the largest.
-REGIMES = {
-    "no shift": "source and target look alike",
-    "label shift": "class frequencies changed, and little else did",
-    "other shift": "the outputs changed by more than class frequencies explain",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +98,9 @@ class RegimeSource:
 class RegimeSummary:
     """Estimates and weights of the regimes, and a sample of the rows for the bootstrap.
 
-    `values` and `weights` are those of the three regimes, in the order of `REGIMES`. `shares` are
-    the class frequencies that MLLS finds. `transport` is None if there are decisions, to which COT
+    `values` and `weights` are those of no shift, label shift and other shift. `shares` are
+    the class frequencies that MLLS finds, and `auc_deviations` is the distance of `auc` from 0.5 in
+    standard errors. `transport` is None if there are decisions, to which COT
     does not apply. `sample` has the probabilities, and `classes` the predicted classes, of some of
     the `n` target rows. `correctness` is the mean probability of being correct given other models,
     and `sample_correctness` that of the sampled rows; both are None without other models.
@@ -117,6 +112,7 @@ class RegimeSummary:
     weights: Floats
     shares: Floats
     auc: float
+    auc_deviations: float
     auc_reweighted: float
     transport: TransportSummary | None
     sample: Floats
@@ -217,10 +213,11 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             transport = COT().summarize(learned.counts, batch)
             transported = min(1 - transport.transport.cost - transport.bias, confidence)
         auc, auc_reweighted = domain_aucs(learned, shares, batch)
+        auc_error = auc_standard_error(len(learned.labels), subsample_rows(batch, MAX_ROWS).n)
         weights = regime_weights(
             auc,
             auc_reweighted,
-            auc_error=auc_standard_error(len(learned.labels), subsample_rows(batch, MAX_ROWS).n),
+            auc_error=auc_error,
             class_rows=min(int(learned.counts.min()), batch.n / batch.k),
         )
         stride = -(-batch.n // _label_shift_em.max_bootstrap_rows(batch.k))
@@ -233,6 +230,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             weights,
             shares,
             auc,
+            (auc - 0.5) / auc_error,
             auc_reweighted,
             transport,
             probs[::stride].astype(np.float64),
@@ -252,6 +250,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             "confidence_after_label_shift": float(total.values[1]),
             "transport": float(total.values[2]),
             "regime_auc": total.auc,
+            "regime_auc_deviations": total.auc_deviations,
             "regime_auc_reweighted": total.auc_reweighted,
         }
         if total.correctness is not None:
