@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
 import oodometer
-from oodometer.assessment.diagnostics import DIAGNOSTICS, DiagnosticContext, diagnose
+from oodometer.assessment.diagnostics import (
+    DIAGNOSTICS,
+    OUTSIDE_SUPPORT_LEVEL,
+    THRESHOLD_METHODS,
+    DiagnosticContext,
+    _rows_outside_by_chance,
+    confidence_distance,
+    diagnose,
+)
+from oodometer.assessment.headline import METHOD_ORDER
 from oodometer.core.calibration import Temperature
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Diagnostic, Estimate, worst_status
@@ -48,6 +58,57 @@ def test_confidences_outside_the_source_range_are_counted() -> None:
     assert result.status == "critical"
 
 
+def scored(confidences: np.ndarray, *, labelled: bool) -> Predictions:
+    """Return two-class rows with given confidences."""
+    probs = np.stack([confidences, 1 - confidences], axis=1)
+    return Predictions.from_probs(probs, labels=np.zeros(len(probs), int) if labelled else None)
+
+
+@pytest.mark.parametrize(("n_source", "n_target"), [(50, 2000), (300, 100), (1000, 20_000)])
+def test_confidences_outside_the_source_range_are_ok_without_shift(
+    n_source: int, n_target: int
+) -> None:
+    """At most 1 % of the pairs without shift are not ok; more than 8 of 300 is very unlikely."""
+    rng = np.random.default_rng(0)
+    statuses = []
+    for _ in range(300):
+        source, target = (
+            scored(rng.uniform(0.6, 0.9, n), labelled=True) for n in (n_source, n_target)
+        )
+        statuses.append(diagnostics_of(source, target)["outside_support"].status)
+    assert statuses.count("ok") >= 292
+
+
+@pytest.mark.parametrize(("n_source", "n_target"), [(5, 5), (50, 400), (400, 50)])
+def test_rows_outside_by_chance_match_the_bound(n_source: int, n_target: int) -> None:
+    count = _rows_outside_by_chance(n_source, n_target)
+    ratio = n_target / (n_source + n_target)
+    assert (count + 1) * ratio**count == pytest.approx(OUTSIDE_SUPPORT_LEVEL, rel=1e-3)
+    # The exact probability is at most the bound: the ranks of the rows are exchangeable.
+    rng = np.random.default_rng(1)
+    exceeded = 0
+    for _ in range(2000):
+        ranks = rng.permutation(n_source + n_target)
+        source, target = ranks[:n_source], ranks[n_source:]
+        exceeded += ((target < source.min()) | (target > source.max())).sum() >= count
+    assert exceeded / 2000 <= OUTSIDE_SUPPORT_LEVEL + 0.007
+
+
+def test_few_source_rows_do_not_hide_many_rows_outside_their_range() -> None:
+    rng = np.random.default_rng(0)
+    source = scored(rng.uniform(0.6, 0.9, 60), labelled=True)
+    target = scored(rng.uniform(0.7, 1.0, 1000), labelled=False)
+    assert diagnostics_of(source, target)["outside_support"].status == "critical"
+
+
+def test_confidence_distance_is_that_of_scipy() -> None:
+    source, target = toy_predictions(300), toy_predictions(200, sharpness=1.0, seed=1)
+    expected = ks_2samp(source.confidence, target.confidence).statistic
+    assert confidence_distance(source, target) == pytest.approx(expected)
+    result = diagnostics_of(source, target)["score_distance"]
+    assert result.value == pytest.approx(expected)
+
+
 def test_one_predicted_class_is_critical() -> None:
     source = toy_predictions(400)
     collapsed = Predictions.from_logits(np.eye(4)[np.zeros(300, dtype=int)] * 3)
@@ -69,6 +130,18 @@ def test_class_that_dominates_the_source_is_not_a_collapse() -> None:
     source = toy_predictions(400, class_shares=[0.94, 0.02, 0.02, 0.02])
     target = toy_predictions(400, class_shares=[0.95, 0.02, 0.02, 0.01], seed=3)
     assert diagnostics_of(source, target)["class_collapse"].status == "ok"
+
+
+def test_sampling_error_of_the_largest_class_is_not_a_collapse() -> None:
+    """With 12 target rows, a class of 60 % has 75 % or more in one of four samples."""
+    grown = []
+    rng = np.random.default_rng(0)
+    for n_positive in rng.binomial(12, 0.6, 200).tolist():
+        result = diagnostics_of(decided(600, 1000), decided(n_positive, 12))
+        grown.append(result["class_collapse"].status != "ok")
+    assert sum(grown) <= 6
+    large = diagnostics_of(decided(600, 1000), decided(750, 1000))
+    assert large["class_collapse"].status != "ok"
 
 
 def decided(n_positive: int, n: int) -> Predictions:
@@ -155,6 +228,43 @@ def test_predictions_without_scores_skip_diagnostics_of_confidence() -> None:
     result = diagnostics_of(hard, hard)
     assert "score_distance" not in result
     assert "class_shift" in result
+
+
+def test_diagnostics_of_one_kind_of_method_concern_these_methods_only() -> None:
+    rows = toy_predictions(300)
+    facts = {"effective_share": 0.1, "borrowed_share": 0.5}
+    found = diagnostics_of(
+        rows, rows, Estimate(0.5, "im", facts=facts), Estimate(0.5, "iw", facts=facts)
+    )
+    assert found["source_errors"].methods == THRESHOLD_METHODS
+    assert found["borrowed_bins"].methods == ("im",)
+    assert not found["source_errors"].concerns("regime")
+    assert found["source_errors"].concerns("atc-mc")
+    for name in ("score_distance", "outside_support", "class_collapse", "estimator_spread"):
+        assert found[name].methods == ()
+        assert all(found[name].concerns(method) for method in METHOD_ORDER)
+
+
+def test_status_of_the_headline_is_that_of_the_diagnostics_that_concern_it() -> None:
+    """A source with few errors is critical for thresholds, not for the headline."""
+    rng = np.random.default_rng(0)
+
+    def confident(n: int) -> Predictions:
+        labels = rng.integers(0, 2, n)
+        odds = 6 + rng.normal(size=n)
+        sign = np.where(rng.random(n) < 1 / (1 + np.exp(-odds)), 1, -1)
+        positive = np.where(labels == 1, sign, -sign) * odds
+        return Predictions.from_logits(np.stack([-positive, positive], axis=1) / 2, labels=labels)
+
+    source, target = confident(1500), confident(1000)
+    assert 1 <= (~source.correct).sum() < 10
+    result = oodometer.estimate(source, target)
+    checks = {check.name: check for check in result.diagnostics}
+    assert checks["source_errors"].status == "critical"
+    assert result.headline.estimate.method == "regime"
+    concerning = [check for check in result.diagnostics if check.concerns("regime")]
+    assert result.headline.status == worst_status(concerning) != "critical"
+    assert "source_errors" not in result.verdict
 
 
 def test_worst_status_of_several() -> None:
