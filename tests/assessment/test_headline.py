@@ -16,16 +16,16 @@ from oodometer.assessment.headline import (
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.estimators.aline import MIN_AGREEMENT_R2
-from oodometer.estimators.regime_weighting import REGIMES
 from oodometer.testing import toy_predictions
 
 
-def regime_facts(*weights: float, auc: float = 0.71, reweighted: float = 0.69) -> dict[str, float]:
+def regime_facts(*weights: float, deviations: float = 9.0) -> dict[str, float]:
     names = ("weight_no_shift", "weight_label_shift", "weight_other_shift")
     return {
         **dict(zip(names, weights, strict=True)),
-        "regime_auc": auc,
-        "regime_auc_reweighted": reweighted,
+        "regime_auc": 0.71,
+        "regime_auc_deviations": deviations,
+        "regime_auc_reweighted": 0.69,
     }
 
 
@@ -132,18 +132,22 @@ def test_doc_is_chosen_if_domains_look_alike_and_scores_are_not_calibrated(
     assert select_headline(results, source, calibrated=calibrated, statuses=statuses)[0] == name
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_description_names_the_regime_with_the_largest_weight(place: int) -> None:
-    weights = [0.02, 0.02, 0.02]
-    weights[place] = 0.96
-    text = describe_regime(Estimate(0.5, "regime", facts=regime_facts(*weights)))
-    name, meaning = list(REGIMES.items())[place]
-    assert text.startswith(f"{name}: {meaning} (")
-    assert "an AUROC of 0.71, and of 0.69 after" in text
-    assert "the weights are" not in text
-
-
-def test_description_has_the_weights_if_no_regime_is_certain() -> None:
-    text = describe_regime(Estimate(0.5, "regime", facts=regime_facts(0.15, 0.85, 0.0)))
-    assert text.startswith("label shift: ")
-    assert "; the weights are no shift 15 %, label shift 85 %, other shift 0 %)" in text
+@pytest.mark.parametrize(
+    ("weights", "deviations", "start"),
+    [
+        ((0.97, 0.02, 0.01), 0.3, "source and target look alike: "),
+        ((0.15, 0.85, 0.0), 9.0, "class frequencies changed, and little else did: "),
+        ((0.0, 0.02, 0.98), 9.0, "more than the class frequencies changed: "),
+        # With few rows per class, the weight of label shift is small.
+        ((0.9, 0.1, 0.0), 9.0, "class frequencies changed, and little else did: "),
+    ],
+)
+def test_description_names_the_shift_that_was_found(
+    weights: tuple[float, ...], deviations: float, start: str
+) -> None:
+    facts = regime_facts(*weights, deviations=deviations)
+    text = describe_regime(Estimate(0.5, "regime", facts=facts))
+    assert text.startswith(start)
+    assert "0.71" in text
+    # The AUROC of the reweighted source says nothing if source and target look alike.
+    assert ("0.69" in text) == (deviations > 2.5)

@@ -52,6 +52,38 @@ def test_labelling_the_planned_rows_reaches_the_precision(folder: Path) -> None:
     assert "valid under any shift" in result["verdict"]
 
 
+def test_number_of_labels_replaces_the_half_width(folder: Path) -> None:
+    words = ("plan", "target.parquet", "--labels", "120")
+    plan = run_json(folder, *words)
+    assert plan["n_labels"] == len(set(plan["rows"])) == 120
+    by_width = run_json(folder, "plan", "target.parquet", "--half-width", str(plan["half_width"]))
+    assert by_width["n_labels"] == pytest.approx(120, abs=1)
+    shown = run(folder, *words, "--output", "to_label.csv")
+    assert "Label 120 of 3,000 rows for a confidence interval of ±" in shown.stdout
+    lines = (folder / "to_label.csv").read_text().splitlines()
+    assert [int(line.split(",")[0]) for line in lines[1:]] == plan["rows"]
+    everything = run(folder, "plan", "target.parquet", "--labels", "99999", "--output", "all.csv")
+    assert "Label all 3,000 rows" in everything.stdout
+
+
+def test_number_of_labels_must_be_positive(folder: Path) -> None:
+    result = run(folder, "plan", "target.parquet", "--labels", "0")
+    assert result.returncode == 2
+    assert "--labels" in result.stderr
+
+
+def test_command_of_the_verdict_runs(folder: Path) -> None:
+    shifted = toy_predictions(3000, sharpness=0.5, seed=1)
+    pq.write_table(table(shifted, None), folder / "shifted.parquet")
+    result = run_json(folder, "estimate", "source.parquet", "shifted.parquet")
+    assert result["headline"]["status"] != "ok"
+    command = str(result["verdict"]).partition(": oodometer ")[2].split()
+    words = ["shifted.parquet" if word == "TARGET" else word for word in command]
+    assert run(folder, *words).returncode == 0
+    lines = (folder / "to_label.csv").read_text().splitlines()
+    assert len(lines) - 1 == result["labels_needed"]
+
+
 def test_rows_are_printed_without_output(folder: Path) -> None:
     result = run(folder, "plan", "target.parquet", "--half-width", "0.2")
     assert result.returncode == 0
