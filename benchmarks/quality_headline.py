@@ -28,6 +28,7 @@ from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.source_batches import BatchCase, batch_history
 from oodometer.assessment.typical_range import (
     COVARIATES,
+    METHOD,
     Covariates,
     ReferenceErrors,
     typical_range,
@@ -38,7 +39,6 @@ from oodometer.estimators.regime_weighting import auc_standard_error
 from oodometer.studies.demo import make_digits_suite
 
 NAME = "quality_headline"
-HEADLINE = "regime"
 # Methods that the headline is compared with; those that need features or several models are not.
 METHODS = ("ac", "doc", "atc-mc", "atc-ne", "im", "cot", "cott", "bbse", "mlls", "iw", "pape")
 # Constants of the method among which the suites choose: limit of the AUROC, remaining share.
@@ -391,6 +391,8 @@ def page(table: Any, full: Any) -> tuple[str, bool]:
         "given decisions, and `cot` otherwise.",
         "## Typical range",
         markdown_table(range_header, coverage_rows(table, found)),
+        f"The 95 % confidence interval, which reflects sampling error only, contains the accuracy in "
+        f"{_interval_coverage(table)} of the cases.",
         "Without batches of the source, which narrow the range if the target looks like the source:",
         markdown_table(
             range_header, coverage_rows(table, ranges(table, groups, with_batches=False))
@@ -459,6 +461,14 @@ def _discussion(table: Any, columns: Mapping[str, Any]) -> str:
         "the coverage and makes the range wider. Selecting the best method by the history, or a ridge "
         "regression on several estimates, reduced the errors a little and the width hardly."
     )
+
+
+def _interval_coverage(table: Any) -> str:
+    """Return the coverage of the confidence interval of the headline by regime."""
+    low, high = (table[f"{side}_{METHOD}"] for side in ("low", "high"))
+    covered = (table["truth"] >= low) & (table["truth"] <= high)
+    shares = covered.groupby([table["suite"], table["regime"]]).mean()
+    return ", ".join(f"{shares.xs(name, level=1).mean():.0%} ({name})" for name in REGIMES)
 
 
 def _confidences_only(fmow: Any) -> str:
