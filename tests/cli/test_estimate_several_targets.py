@@ -87,6 +87,8 @@ def test_first_line_counts_the_targets_and_a_table_compares_them(folder: Path) -
         "95",
         "%",
         "interval",
+        "typical",
+        "range",
         "status",
         "method",
     ]
@@ -95,6 +97,7 @@ def test_first_line_counts_the_targets_and_a_table_compares_them(folder: Path) -
         assert line.split()[:3] == [month, str(alone["n_target"]),
                                     f"{100 * alone['headline']['value']:.1f}"]  # fmt: skip
         assert line.split()[-1] == alone["headline"]["method"]
+        assert f"{100 * alone['shift']['low']:.1f}–{100 * alone['shift']['high']:.1f}" in line
     assert "Diagnostics" not in shown.stdout
     alone_shown = run(folder, "estimate", "source.parquet", "jan.parquet", *FEW).stdout
     assert alone_shown.startswith("Accuracy on the target")

@@ -95,7 +95,8 @@ def test_json_has_status_value_and_meaning() -> None:
     (check,) = first["diagnostics"]
     assert check["status"] == "critical"
     assert check["value"] > 0.2
-    assert set(check) == {"name", "value", "status", "meaning", "advice"}
+    assert set(check) == {"name", "value", "status", "meaning", "advice", "methods"}
+    assert check["methods"] == []
     assert plain["notes"] == []
 
 
