@@ -23,7 +23,6 @@ from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.suites.leave_one_out import read_all, related_suites
 from benchmarks.suites.reference_errors import reference_of, with_covariates
 from benchmarks.suites.suite import REGIMES
-from oodometer.assessment._estimate import MIN_NO_SHIFT_WEIGHT
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.source_batches import BatchCase, batch_history
 from oodometer.assessment.typical_range import (
@@ -35,15 +34,14 @@ from oodometer.assessment.typical_range import (
 )
 from oodometer.core.array_types import Bools, Floats
 from oodometer.estimators import regime_weighting
-from oodometer.estimators.regime_weighting import auc_standard_error
 from oodometer.studies.demo import make_digits_suite
 
 NAME = "quality_headline"
 # Methods that the headline is compared with; those that need features or several models are not.
 METHODS = ("ac", "doc", "atc-mc", "atc-ne", "im", "cot", "cott", "bbse", "mlls", "iw", "pape")
-# Constants of the method among which the suites choose: limit of the AUROC, remaining share.
-LIMITS = (0.55, 0.58, 0.6, 0.62, 0.65)
-SHARES = (0.0, 0.5, 0.6, 0.65, 0.7, 0.8)
+# Constants of the method among which the suites choose: limit of the AUROC, largest misfit.
+LIMITS = (0.55, 0.58, 0.6, 0.62, 0.65, 0.7)
+MISFITS = (3.0, 5.0, 8.0, 12.0, 20.0)
 # Rows per side above which the error without shift is judged.
 MANY_ROWS = 1000
 HISTORY_CASES = 20
@@ -63,21 +61,19 @@ def error(table: Any, values: Any) -> Any:
     return 100 * (values - table["truth"]).abs()
 
 
-def reweighted(table: Any, limit: float, share: float) -> Any:
+def reweighted(table: Any, limit: float, max_misfit: float) -> Any:
     """Return the estimates of the headline method with other constants."""
     auc, after = table["regime_auc"], table["regime_auc_reweighted"]
-    limits = np.maximum(limit, 0.5 + share * (auc - 0.5))
-    other = _logistic((after - limits) / regime_weighting.LABEL_SHIFT_WIDTH)
-    errors = [
-        auc_standard_error(*sizes) for sizes in table[["n_source", "n_target"]].to_numpy().tolist()
-    ]
-    deviations = (auc - 0.5) / np.array(errors)
+    limits = np.maximum(limit, 0.5 + regime_weighting.REMAINING_SHARE * (auc - 0.5))
+    other = _logistic((after - limits) / regime_weighting.OTHER_SHIFT_WIDTH)
     label = _logistic(
-        (deviations - regime_weighting.ALIKE_DEVIATIONS) / regime_weighting.ALIKE_WIDTH
+        (table["regime_auc_deviations"] - regime_weighting.ALIKE_DEVIATIONS)
+        / regime_weighting.ALIKE_WIDTH
     )
     rows = np.minimum(table["smallest_class"], table["n_target"] / table["k"])
     label = label * (1 - other) * np.minimum(1.0, rows / regime_weighting.MIN_CLASS_ROWS)
-    label = label * regime_weighting.MAX_LABEL_SHIFT_WEIGHT
+    misfit = table["label_shift_misfit"]
+    label = label * _logistic((max_misfit - misfit) / regime_weighting.MISFIT_WIDTH)
     return (
         (1 - label - other) * table["confidence"]
         + label * table["confidence_after_label_shift"]
@@ -92,7 +88,8 @@ def _logistic(x: Any) -> Any:
 def choose_constants(table: Any, groups: Sequence[Sequence[str]]) -> tuple[Any, list[str]]:
     """Return the estimates with constants chosen on unrelated suites, and the chosen constants."""
     candidates = {
-        (limit, share): reweighted(table, limit, share) for limit, share in product(LIMITS, SHARES)
+        (limit, misfit): reweighted(table, limit, misfit)
+        for limit, misfit in product(LIMITS, MISFITS)
     }
     means = {key: mean_by_suite(table, error(table, v)) for key, v in candidates.items()}
     result = table["estimate"] * np.nan
@@ -155,7 +152,7 @@ def ranges(
                 if places is None:
                     continue
                 history = _history([records[place] for place in places], reference)
-            if with_batches and case["weight_no_shift"] > MIN_NO_SHIFT_WEIGHT:
+            if with_batches and case["regime_auc_deviations"] < regime_weighting.ALIKE_DEVIATIONS:
                 batches = batch_history(_batch_cases(case), reference)
             found = typical_range(
                 case["estimate"],
@@ -383,7 +380,7 @@ def page(table: Any, full: Any) -> tuple[str, bool]:
         "## Error by regime",
         markdown_table(("method", *REGIMES, "mean"), by_regime(table, columns)),
         "`ac` replaces methods that do not apply to given decisions. The constants of `regime` "
-        "(limit of the AUROC, remaining share) that the other suites choose, by left-out suites: "
+        "(limit of the AUROC, largest misfit of label shift) that the other suites choose, by left-out suites: "
         f"{'; '.join(chosen)}.",
         "## Error by suite",
         markdown_table(("suite", *shown), by_suite(table, {name: columns[name] for name in shown})),

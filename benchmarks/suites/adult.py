@@ -50,6 +50,11 @@ def groups(space: Workspace) -> Sequence[str]:
     return (*(f"{column} = {value}" for column, value in SUBGROUPS.items()), ALL_ROWS)
 
 
+def unrestricted_groups(space: Workspace) -> Sequence[str]:
+    """Return the group of models that are trained on all rows, as deployed models usually are."""
+    return (ALL_ROWS,)
+
+
 def split(space: Workspace, group: str, allowed: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
     """Return the rows for training, the held-out rows, and the rows of each target."""
     columns = load(space)[2]
@@ -101,6 +106,8 @@ def predict_imbalanced(space: Workspace, group: str) -> Iterator[Domain]:
 SUITES = (
     Suite(name="adult", family="adult", k=2, groups=groups, predict=predict, outputs="adult",
           cases=320),
+    Suite(name="adult-all", family="adult", k=2, groups=unrestricted_groups, predict=predict,
+          outputs="adult", cases=240),
     Suite(name="adult-rounded", family="adult", k=2, groups=groups, predict=predict,
           outputs="adult", decimals=2, cases=120),
     Suite(name="adult-thresholds", family="adult", k=2, groups=groups, predict=predict,

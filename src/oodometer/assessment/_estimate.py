@@ -62,14 +62,13 @@ from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.results import Diagnostic, Estimate, Status, worst_status
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
+from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS
 
 if TYPE_CHECKING:
     from oodometer.assessment.partial_sums import PartialResult
 
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
-# Batches of the source count in the typical range if the weight of no shift is larger.
-MIN_NO_SHIFT_WEIGHT = 0.5
 
 
 def assess(
@@ -218,7 +217,7 @@ def _typical_range(
         )
     if covariates is None:
         return None if history is None else history.interval(estimate.value, spread)
-    looks_alike = estimate.facts["weight_no_shift"] > MIN_NO_SHIFT_WEIGHT
+    looks_alike = estimate.facts["regime_auc_deviations"] < ALIKE_DEVIATIONS
     batches = source_batches.history if source_batches is not None and looks_alike else None
     return typical_range(
         estimate.value, covariates, history=history, spread=spread, source_batches=batches

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
-from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS
+from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS, MAX_MISFIT
 
 # If these diagnostics are ok, source and target look alike.
 SIMILARITY_DIAGNOSTICS = ("score_distance", "domain_auc")
@@ -64,19 +64,19 @@ def describe_regime(estimate: Estimate) -> str:
         "a classifier can tell source and target apart by the model's outputs (AUROC "
         f"{auc:.2f}; 0.5 is chance)"
     )
-    if facts["weight_other_shift"] > 0.5:
+    if facts["regime_auc_deviations"] <= ALIKE_DEVIATIONS:
         return (
-            f"more than the class frequencies changed: {separates}, also after the estimated class "
-            f"frequencies were made equal ({reweighted:.2f})"
+            "source and target look alike: a classifier can hardly tell them apart by the model's "
+            f"outputs (AUROC {auc:.2f}; 0.5 is chance)"
         )
-    if facts["regime_auc_deviations"] > ALIKE_DEVIATIONS:
+    if facts["label_shift_misfit"] <= MAX_MISFIT and facts["weight_transport"] <= 0.5:
         return (
-            f"class frequencies changed, and little else did: {separates}, but less well after the "
+            f"class frequencies changed, and little else did: {separates}, but hardly after the "
             f"estimated class frequencies were made equal ({reweighted:.2f})"
         )
     return (
-        "source and target look alike: a classifier can hardly tell them apart by the model's "
-        f"outputs (AUROC {auc:.2f}; 0.5 is chance)"
+        f"more than the class frequencies changed: {separates}, and a change of class frequencies "
+        f"does not explain the outputs (AUROC {reweighted:.2f} after they were made equal)"
     )
 
 

@@ -13,9 +13,9 @@ from oodometer.core.results import Diagnostic, Estimate, Status
 
 # What the estimates of the method `regime` assume, by the name of their weight.
 REGIME_ASSUMPTIONS = {
-    "weight_no_shift": "the model is calibrated on the target",
+    "weight_confidence": "the model is calibrated on the target",
     "weight_label_shift": "only class frequencies changed",
-    "weight_other_shift": "other things changed and class frequencies did not",
+    "weight_transport": "other things changed and class frequencies did not",
 }
 # Regimes with a smaller weight are not named.
 MIN_SHOWN_WEIGHT = 0.1
@@ -277,7 +277,7 @@ class Assessment:
     def _method_sentences(self) -> tuple[str, ...]:
         """Return why the method was chosen, and what it assumes."""
         estimate = self.headline.estimate
-        if "weight_no_shift" in estimate.facts:
+        if "weight_confidence" in estimate.facts:
             why = self.headline.why
             return f"{why[0].upper()}{why[1:]}.", self._regime_assumption
         return (

@@ -1,15 +1,17 @@
 """Regime weighting: the average of three estimates, one for each kind of shift.
 
-No single method is right under every kind of shift. Without shift, the mean confidence (AC) is the
-most precise. Under label shift, the class frequencies of the target are those that MLLS finds, and
-the posterior of the predicted class must be adjusted to them. Under any other shift, confidences are
-too high, and COT corrects them if the class frequencies are those of the source. A domain classifier
-decides how much of each is used:
+No single method is right under every kind of shift. If the model is calibrated on the target, as it
+is without shift and often under covariate shift of tables, the mean confidence (AC) is the most
+precise. Under label shift, the class frequencies of the target are those that MLLS finds, and the
+posterior of the predicted class must be adjusted to them. Under other shifts of images and texts,
+confidences are too high, and COT corrects them if the class frequencies are those of the source. Two
+tests decide how much of each is used: a domain classifier, and a test of fit of label shift.
 
-- If it cannot separate source from target, there is no shift.
+- If the classifier cannot separate source from target, there is no shift.
 - If it cannot separate them after the source rows were reweighted to the class frequencies of MLLS,
-  there is label shift.
-- Otherwise, there is another shift.
+  and the predicted classes and confidences of the reweighted source are those of the target, there is
+  label shift.
+- If it separates them well after the reweighting, there is another shift.
 
 The weights change smoothly. Their constants were chosen on real suites, leave-one-suite-out
 (docs/results/quality_headline.md).
@@ -53,14 +55,20 @@ EPSILON = 1e-30
 # width of the transition.
 ALIKE_DEVIATIONS = 2.5
 ALIKE_WIDTH = 0.7
-# AUROC of the reweighted source at which label shift is as likely as another shift; the share of the
-# AUROC above 0.5 that may remain after reweighting, if this is more; and the width of the transition.
-LABEL_SHIFT_AUC = 0.6
+# AUROC of the reweighted source at which COT has half of the weight; the share of the AUROC above
+# 0.5 that may remain after reweighting, if this is more; and the width of the transition.
+OTHER_SHIFT_AUC = 0.65
 REMAINING_SHARE = 0.65
-LABEL_SHIFT_WIDTH = 0.02
-# Largest weight of label shift. The rest has the weight of no shift, because other shifts can look
-# like label shift, in particular with two classes.
-MAX_LABEL_SHIFT_WEIGHT = 0.85
+OTHER_SHIFT_WIDTH = 0.02
+# Misfit of label shift, in standard errors, at which label shift has half of its weight, and the
+# width of the transition.
+MAX_MISFIT = 8.0
+MISFIT_WIDTH = 2.0
+# Confidence bins per predicted class in the test of fit, and expected rows of a bin that is used.
+N_CONFIDENCE_BINS = 5
+MIN_BIN_ROWS = 5
+# Rows that are predicted as a class, below which the class has the bins of all rows.
+MIN_QUANTILE_ROWS = 10
 # With fewer rows in the smallest class of the source, or per class of the target on average, the
 # class frequencies of MLLS count in proportion to the rows.
 MIN_CLASS_ROWS = 100
@@ -74,9 +82,9 @@ MIN_PROBABILITY = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class RegimeSource:
-    """Number of source rows per label, and log-probabilities and labels of at most 10,000 rows.
+    """Number of source rows per label, and outputs and labels of at most 10,000 rows.
 
-    `label_shift` is the state that MLLS learns. `correctness` are the coefficients of the logistic
+    `label_shift` is the state that MLLS learns, `confidence_edges` are those of the test of fit. `correctness` are the coefficients of the logistic
     regression of correctness on the logits of confidence and mean probability of other models, and
     `correctness_covariance` (3, 3) is their covariance; both are None without other models.
     """
@@ -85,6 +93,9 @@ class RegimeSource:
     label_shift: Ints
     log_probs: Floats
     labels: Ints
+    classes: Ints
+    confidences: Floats
+    confidence_edges: Floats
     correctness: Floats | None = None
     correctness_covariance: Floats | None = None
 
@@ -98,9 +109,9 @@ class RegimeSource:
 class RegimeSummary:
     """Estimates and weights of the regimes, and a sample of the rows for the bootstrap.
 
-    `values` and `weights` are those of no shift, label shift and other shift. `shares` are
-    the class frequencies that MLLS finds, and `auc_deviations` is the distance of `auc` from 0.5 in
-    standard errors. `transport` is None if there are decisions, to which COT
+    `values` and `weights` are those of AC, AC after label shift and COT. `shares` are
+    the class frequencies that MLLS finds, `auc_deviations` is the distance of `auc` from 0.5 in
+    standard errors, and `misfit` that of label shift. `transport` is None if there are decisions, to which COT
     does not apply. `sample` has the probabilities, and `classes` the predicted classes, of some of
     the `n` target rows. `correctness` is the mean probability of being correct given other models,
     and `sample_correctness` that of the sampled rows; both are None without other models.
@@ -114,6 +125,7 @@ class RegimeSummary:
     auc: float
     auc_deviations: float
     auc_reweighted: float
+    misfit: float
     transport: TransportSummary | None
     sample: Floats
     classes: Ints
@@ -154,15 +166,19 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
     the expected error of COT without shift. With s the logistic function, A the cross-fitted AUROC
     of a domain classifier on log-probabilities, σ its standard error, and A(q) the AUROC after the
     source rows were reweighted to q, ``w₂ = s((A(q) − c) / 0.02)`` with
-    ``c = max(0.6, 0.5 + 0.65 (A − 0.5))``,
-    ``w₁ = 0.85 (1 − w₂) · m · s((A − 0.5 − 2.5 σ) / (0.7 σ))`` and ``w₀ = 1 − w₁ − w₂``. With fewer
-    than 100 rows in the smallest class, m is the number of these rows divided by 100, otherwise 1.
+    ``c = max(0.65, 0.5 + 0.65 (A − 0.5))``,
+    ``w₁ = (1 − w₂) · m · s((A − 0.5 − 2.5 σ) / (0.7 σ)) · s((8 − F) / 2)`` and
+    ``w₀ = 1 − w₁ − w₂``. F is the misfit of label shift, ``max((A(q) − 0.5) / σ, 0) + (χ² − d) /
+    sqrt(2 d)``, with χ² the distance of target and reweighted source in d degrees of freedom, over
+    five bins of confidence for each predicted class. With fewer than 100 rows in the smallest class,
+    m is the number of these rows divided by 100, otherwise 1.
 
     With predictions of other models on source and target, the average is multiplied by
     ``sqrt(J / AC)``. J is the mean probability that the model is correct, predicted from its
     confidence and from the mean probability that the other models give to its class.
 
-    With given decisions, to which COT does not apply, AC replaces COT. The confidence interval
+    With two classes, AC replaces COT, because subgroups of tables rarely have the class frequencies
+    of the source; with given decisions too, because COT does not apply to them. The confidence interval
     includes the sampling error of the three estimates and of J, but not that of the weights.
 
     Examples
@@ -176,7 +192,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
     name: ClassVar[str] = "regime"
     assumes: ClassVar[str] = (
         "the model is calibrated on the target; or only class frequencies changed; or other things "
-        "changed and class frequencies did not (weighted by what a domain classifier finds)"
+        "changed and class frequencies did not (weighted by the shift that is found)"
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "this project (docs/methods.md)"
@@ -198,6 +214,9 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             MLLS().learn(source),
             rows.log_probs,
             require_labels(rows),
+            rows.classes,
+            rows.confidence,
+            confidence_edges(rows),
             coefficients,
             covariance,
         )
@@ -209,17 +228,23 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
         confidence = float(batch.confidence.mean(dtype=np.float64))
         transport = None
         transported = confidence
-        if not batch.has_decisions:
+        if batch.k > 2 and not batch.has_decisions:
             transport = COT().summarize(learned.counts, batch)
             transported = min(1 - transport.transport.cost - transport.bias, confidence)
-        auc, auc_reweighted = domain_aucs(learned, shares, batch)
-        auc_error = auc_standard_error(len(learned.labels), subsample_rows(batch, MAX_ROWS).n)
+        rows = subsample_rows(batch, MAX_ROWS)
+        auc, auc_reweighted = domain_aucs(learned, shares, rows)
+        auc_error = auc_standard_error(len(learned.labels), rows.n)
+        misfit = label_shift_misfit(learned, shares, rows)
+        misfit += max((auc_reweighted - 0.5) / auc_error, 0.0)
         weights = regime_weights(
             auc,
             auc_reweighted,
+            misfit=misfit,
             auc_error=auc_error,
             class_rows=min(int(learned.counts.min()), batch.n / batch.k),
         )
+        if transport is None:
+            weights = np.array([weights[0] + weights[2], weights[1], 0.0])
         stride = -(-batch.n // _label_shift_em.max_bootstrap_rows(batch.k))
         correctness = correctness_given_others(learned, batch)
         return RegimeSummary(
@@ -232,6 +257,7 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             auc,
             (auc - 0.5) / auc_error,
             auc_reweighted,
+            misfit,
             transport,
             probs[::stride].astype(np.float64),
             batch.classes[::stride],
@@ -243,15 +269,16 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
     def finish(self, learned: RegimeSource, total: RegimeSummary) -> Estimate:
         """Return the weighted average of the three estimates."""
         facts = {
-            "weight_no_shift": float(total.weights[0]),
+            "weight_confidence": float(total.weights[0]),
             "weight_label_shift": float(total.weights[1]),
-            "weight_other_shift": float(total.weights[2]),
+            "weight_transport": float(total.weights[2]),
             "confidence": float(total.values[0]),
             "confidence_after_label_shift": float(total.values[1]),
             "transport": float(total.values[2]),
             "regime_auc": total.auc,
             "regime_auc_deviations": total.auc_deviations,
             "regime_auc_reweighted": total.auc_reweighted,
+            "label_shift_misfit": total.misfit,
         }
         if total.correctness is not None:
             facts["correctness_given_other_models"] = total.correctness
@@ -331,22 +358,25 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
 
 
 def regime_weights(
-    auc: float, auc_reweighted: float, *, auc_error: float, class_rows: float
+    auc: float, auc_reweighted: float, *, misfit: float, auc_error: float, class_rows: float
 ) -> Floats:
-    """Return the weights of no shift, label shift and other shift; they sum to 1.
+    """Return the weights of AC, AC after label shift and COT; they sum to 1.
 
-    >>> regime_weights(0.5, 0.5, auc_error=0.01, class_rows=200).round(2)
-    array([0.97, 0.02, 0.01])
-    >>> regime_weights(0.7, 0.5, auc_error=0.01, class_rows=200).round(2)
-    array([0.15, 0.85, 0.  ])
-    >>> regime_weights(0.7, 0.7, auc_error=0.01, class_rows=200).round(2)
-    array([0.  , 0.02, 0.97])
+    >>> regime_weights(0.5, 0.5, misfit=0, auc_error=0.01, class_rows=200).round(2)
+    array([0.97, 0.03, 0.  ])
+    >>> regime_weights(0.7, 0.5, misfit=0, auc_error=0.01, class_rows=200).round(2)
+    array([0.02, 0.98, 0.  ])
+    >>> regime_weights(0.7, 0.6, misfit=20, auc_error=0.01, class_rows=200).round(2)
+    array([0.92, 0.  , 0.08])
+    >>> regime_weights(0.7, 0.7, misfit=20, auc_error=0.01, class_rows=200).round(2)
+    array([0.08, 0.  , 0.92])
     """
-    limit = max(LABEL_SHIFT_AUC, 0.5 + REMAINING_SHARE * (auc - 0.5))
-    other = _logistic((auc_reweighted - limit) / LABEL_SHIFT_WIDTH)
+    limit = max(OTHER_SHIFT_AUC, 0.5 + REMAINING_SHARE * (auc - 0.5))
+    other = _logistic((auc_reweighted - limit) / OTHER_SHIFT_WIDTH)
     deviations = (auc - 0.5) / auc_error
     label = _logistic((deviations - ALIKE_DEVIATIONS) / ALIKE_WIDTH)
-    label *= (1 - other) * min(1.0, class_rows / MIN_CLASS_ROWS) * MAX_LABEL_SHIFT_WEIGHT
+    label *= (1 - other) * min(1.0, class_rows / MIN_CLASS_ROWS)
+    label *= _logistic((MAX_MISFIT - misfit) / MISFIT_WIDTH)
     return np.array([1 - label - other, label, other])
 
 
@@ -359,9 +389,8 @@ def auc_standard_error(n_source: int, n_target: int) -> float:
     return math.sqrt((n_source + n_target + 1) / (12 * n_source * n_target))
 
 
-def domain_aucs(learned: RegimeSource, shares: Floats, target: Predictions) -> tuple[float, float]:
+def domain_aucs(learned: RegimeSource, shares: Floats, rows: Predictions) -> tuple[float, float]:
     """Return the AUROC of the domain classifier, and that after the source rows were reweighted."""
-    rows = subsample_rows(target, MAX_ROWS)
     inputs = domain_classifier_inputs(
         np.concatenate([learned.log_probs, rows.log_probs]).astype(np.float64)
     )
@@ -372,6 +401,51 @@ def domain_aucs(learned: RegimeSource, shares: Floats, target: Predictions) -> t
         return auc, 1.0
     weights = np.concatenate([weights / weights.mean(), np.ones(rows.n)])
     return auc, domain_auc(inputs, is_target, weights)
+
+
+def label_shift_misfit(learned: RegimeSource, shares: Floats, rows: Predictions) -> float:
+    """Return by how many standard deviations label shift does not explain the target's outputs.
+
+    Rows are counted by predicted class and confidence. The χ² distance of the counts of the target
+    and of the reweighted source has about `d` degrees of freedom, the number of bins less the number
+    of class frequencies. It is returned as ``(χ² − d) / sqrt(2 d)``.
+    """
+    weights = class_ratios(shares, learned.prior)[learned.labels]
+    if not weights.any():
+        return 0.0
+    weights = weights / weights.sum()
+    n_bins = len(learned.prior) * N_CONFIDENCE_BINS
+    source_bins, bins = (
+        classes * N_CONFIDENCE_BINS
+        + (confidences[:, None] > learned.confidence_edges[classes]).sum(axis=1)
+        for classes, confidences in (
+            (learned.classes, learned.confidences),
+            (rows.classes, rows.confidence),
+        )
+    )
+    expected = np.bincount(source_bins, weights, n_bins)
+    observed = np.bincount(bins, minlength=n_bins) / rows.n
+    pooled = (expected + observed) / 2
+    variance = pooled * (1 - pooled) / rows.n
+    variance += np.bincount(source_bins, weights**2, n_bins) * (1 - expected)
+    used = pooled * rows.n >= MIN_BIN_ROWS
+    chi_squared = ((observed - expected)[used] ** 2 / variance[used]).sum()
+    degrees = max(int(np.count_nonzero(used)) - len(learned.prior), 1)
+    return float((chi_squared - degrees) / math.sqrt(2 * degrees))
+
+
+def confidence_edges(rows: Predictions) -> Floats:
+    """Return the inner edges (k, 4) of the bins of confidence for each predicted class.
+
+    They are quintiles of the rows that are predicted as the class, and of all rows if fewer than
+    ten are.
+    """
+    levels = np.arange(1, N_CONFIDENCE_BINS) / N_CONFIDENCE_BINS
+    edges = np.tile(np.quantile(rows.confidence, levels), (rows.k, 1))
+    for class_, count in enumerate(rows.class_counts.tolist()):
+        if count >= MIN_QUANTILE_ROWS:
+            edges[class_] = np.quantile(rows.confidence[rows.classes == class_], levels)
+    return edges
 
 
 def _mean_adjustment(learned: RegimeSource, shares: Floats, batch: Predictions) -> float:
