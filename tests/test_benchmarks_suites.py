@@ -236,7 +236,7 @@ def test_rows_have_estimates_diagnostics_and_covariates(space: Workspace) -> Non
     assert row["headline"] == row["est_regime"]
     assert row["regime_auc_reweighted"] < row["regime_auc"] + 0.05
     assert {"confidence", "confidence_after_label_shift", "transport"} <= set(row)
-    assert {"weight_no_shift", "weight_label_shift", "weight_other_shift"} <= set(row)
+    assert {"weight_confidence", "weight_label_shift", "weight_transport"} <= set(row)
     assert case.source.labels is not None
     assert row["smallest_class"] == np.bincount(case.source.labels, minlength=K).min()
     assert row["ks_noise"] == pytest.approx(np.sqrt(1 / case.source.n + 1 / case.target.n))

@@ -125,7 +125,7 @@ def test_estimates_are_invariant_to_row_and_class_order(seed: int, k: int) -> No
 def regime_facts(result: oodometer.Assessment, kind: str) -> np.ndarray:
     """Return the weights or the values of the three regimes."""
     names = {
-        "weight": ("weight_no_shift", "weight_label_shift", "weight_other_shift"),
+        "weight": ("weight_confidence", "weight_label_shift", "weight_transport"),
         "value": ("confidence", "confidence_after_label_shift", "transport"),
     }
     return np.array([result["regime"].facts[name] for name in names[kind]])

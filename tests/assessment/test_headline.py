@@ -19,13 +19,16 @@ from oodometer.estimators.aline import MIN_AGREEMENT_R2
 from oodometer.testing import toy_predictions
 
 
-def regime_facts(*weights: float, deviations: float = 9.0) -> dict[str, float]:
-    names = ("weight_no_shift", "weight_label_shift", "weight_other_shift")
+def regime_facts(
+    *weights: float, deviations: float = 9.0, misfit: float = 0.0
+) -> dict[str, float]:
+    names = ("weight_confidence", "weight_label_shift", "weight_transport")
     return {
         **dict(zip(names, weights, strict=True)),
         "regime_auc": 0.71,
         "regime_auc_deviations": deviations,
         "regime_auc_reweighted": 0.69,
+        "label_shift_misfit": misfit,
     }
 
 
@@ -133,19 +136,21 @@ def test_doc_is_chosen_if_domains_look_alike_and_scores_are_not_calibrated(
 
 
 @pytest.mark.parametrize(
-    ("weights", "deviations", "start"),
+    ("weights", "deviations", "misfit", "start"),
     [
-        ((0.97, 0.02, 0.01), 0.3, "source and target look alike: "),
-        ((0.15, 0.85, 0.0), 9.0, "class frequencies changed, and little else did: "),
-        ((0.0, 0.02, 0.98), 9.0, "more than the class frequencies changed: "),
+        ((0.97, 0.02, 0.01), 0.3, 0.0, "source and target look alike: "),
+        ((0.02, 0.98, 0.0), 9.0, 2.0, "class frequencies changed, and little else did: "),
+        ((0.0, 0.02, 0.98), 9.0, 2.0, "more than the class frequencies changed: "),
         # With few rows per class, the weight of label shift is small.
-        ((0.9, 0.1, 0.0), 9.0, "class frequencies changed, and little else did: "),
+        ((0.9, 0.1, 0.0), 9.0, 2.0, "class frequencies changed, and little else did: "),
+        # With two classes, transport has no weight.
+        ((1.0, 0.0, 0.0), 9.0, 30.0, "more than the class frequencies changed: "),
     ],
 )
 def test_description_names_the_shift_that_was_found(
-    weights: tuple[float, ...], deviations: float, start: str
+    weights: tuple[float, ...], deviations: float, misfit: float, start: str
 ) -> None:
-    facts = regime_facts(*weights, deviations=deviations)
+    facts = regime_facts(*weights, deviations=deviations, misfit=misfit)
     text = describe_regime(Estimate(0.5, "regime", facts=facts))
     assert text.startswith(start)
     assert "0.71" in text

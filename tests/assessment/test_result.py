@@ -52,7 +52,7 @@ def test_verdict_names_the_worst_diagnostics(assessment: oodometer.Assessment) -
 
 
 def with_weights(assessment: oodometer.Assessment, *weights: float) -> oodometer.Assessment:
-    names = ("weight_no_shift", "weight_label_shift", "weight_other_shift")
+    names = ("weight_confidence", "weight_label_shift", "weight_transport")
     best = assessment.headline.estimate
     facts = {**best.facts, **dict(zip(names, weights, strict=True))}
     headline = replace(assessment.headline, estimate=replace(best, facts=facts))
