@@ -122,22 +122,20 @@ def draw_two_intervals() -> str:
 
 def draw_regimes() -> str:
     """Draw which question leads to which regime, and the estimate of each."""
+    note = (
+        "The answers are weights between 0 and 1; the estimate is the weighted mean of all three."
+    )
     return picture(840, 340, "Questions that lead to the three regimes", [
-        box(20, 24, 350, [
-            "1. Do the model's outputs differ?", "AUROC A of a classifier that tells", "target rows from source rows",
-        ]),
-        box(20, 168, 350, [
-            "2. Also with equal class frequencies?", "AUROC A(q), with the source reweighted to",
-            "the class shares estimated on the target",
-        ]),
-        arrow(195, 104, 195, 164), text(205, 138, "yes: A is above 0.5"),
+        box(20, 24, 350, ["1. Do the model's outputs differ?", "Can a classifier tell target rows", "from source rows?"]),
+        box(20, 168, 350, ["2. Do class frequencies explain it?", "Source reweighted to the class shares", "estimated on the target, compared again"]),
+        arrow(195, 104, 195, 164), text(205, 138, "yes"),
         arrow(372, 62, 496, 48), text(404, 40, "no"),
-        arrow(372, 200, 496, 150), text(400, 164, "no"),
-        arrow(372, 222, 496, 246), text(400, 256, "yes"),
+        arrow(372, 200, 496, 150), text(400, 164, "yes"),
+        arrow(372, 222, 496, 246), text(400, 256, "no"),
         box(500, 18, 320, ["No shift", "mean calibrated confidence (AC)"], "c"),
-        box(500, 118, 320, ["Label shift", "confidence adjusted to the new", "class frequencies, AC(q)"], "a"),
-        box(500, 214, 320, ["Other shift", "the lower of AC and optimal transport", "(COT, bias removed)"], "b"),
-        text(20, 320, "The answers are weights between 0 and 1; the estimate is the weighted mean of all three.", "soft"),
+        box(500, 110, 320, ["Label shift", "confidence adjusted to the new", "class frequencies, AC(q)"], "a"),
+        box(500, 206, 320, ["Other shift", "the lower of AC and optimal transport", "(COT); AC if COT does not apply"], "b"),
+        text(20, 320, note, "soft"),
     ])  # fmt: skip
 
 
