@@ -1,5 +1,5 @@
 # Every target creates .venv and installs its dependencies; later runs reuse them.
-.PHONY: demo test check bench bench-peers suites studies everything standins clean
+.PHONY: demo test check docs docs-serve wheel-check bench bench-peers suites studies everything standins clean
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -16,6 +16,20 @@ check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a searchable site: build/site/index.html. Pages are read through a server
+# (`make docs-serve`), because browsers do not search pages of the local disk.
+docs docs-serve: export NO_MKDOCS_2_WARNING := 1
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in build/site; make docs-serve shows it."
+
+docs-serve: .venv/.docs
+	$(BIN)/mkdocs serve
+
+# Build the wheel, install it without extras into an empty environment, and run one estimate.
+wheel-check:
+	$(PYTHON) .ci/wheel_check.py
 
 # Lets torchvision, which transformers and timm import, load beside the CPU build of torch.
 bench suites study-%: export PYTHONPATH := $(CURDIR)/tests/support/torchvision_operators
@@ -66,6 +80,10 @@ clean:
 
 .venv/.demo: .venv/bin/python $(SETUP)
 	$(PIP) --editable ".[images,report]"
+	touch $@
+
+.venv/.docs: .venv/bin/python $(SETUP)
+	$(PIP) --group docs
 	touch $@
 
 # Torch is installed first: as a dependency of another package it would install CUDA.

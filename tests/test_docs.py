@@ -5,10 +5,17 @@ from __future__ import annotations
 import importlib
 import logging
 import re
+import runpy
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer.main
 
@@ -24,15 +31,21 @@ from oodometer.studies.domains.synthetic import DERIVATIONS
 from oodometer.studies.store.export import COLUMNS
 from oodometer.studies.training import spec as grids
 from oodometer.studies.training.config import TrainingConfig
+from tests.support.command_line import run_json
 from tests.support.markdown_pages import ROOT, Block, blocks, commands, run_page
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-PAGES = (README, *sorted(DOCS.glob("*.md")))
-# Pages whose links are checked; their code blocks are tested elsewhere.
-OTHERS = tuple(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"))
+PAGES = (README, *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("howto/*.md")))
+# Pages whose links are checked; their code blocks are tested elsewhere, or they have none.
+OTHERS = (
+    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")),
+    *sorted({*DOCS.rglob("*.md")} - {*PAGES}),
+)
 CLUSTER = DOCS / "cluster.md"
+SPARK = DOCS / "howto" / "spark_dask.md"
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+_IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def text(name: str) -> str:
@@ -55,12 +68,28 @@ OUTPUTS = {
     "start": ["not applicable: it needs gradients: no model was given"],
     "studies": ["8 models trained", "16 evaluations", "ni-translate", "| measure"],
     "extend": ["keywords: NI-RandRep", "halfway", "feature-norm", "bright: NI-Darken"],
+    "tables": [
+        "Typical range: ",
+        "south",
+        "macro",
+        "Label 200 of 4,000 rows",
+        "ppi++",
+        "13 0.",
+    ],
+    "images": ["beyond_support", "NI-RandAug", "h-divergence"],
+    "texts": ["classify_linear has the highest doc", "classify_bayes has the highest NI-RandRep"],
+    "llm": ["gde", "Method: bbse, the only method with a result"],
+    "many_models": ["critical: bayes_0.001", "of 597 rows differ; 20 were labelled"],
+    "spark_dask": ["shop", "5000 The estimated accuracy"],
 }
 FILES = {
     "README": ["report.html"],
     "start": ["report.html", "look/index.html"],
     "studies": ["rows.parquet"],
     "commands": ["noisy.html", "ranking.html", "truth.html", "rows.csv"],
+    "tables": ["to_label.csv"],
+    "images": ["report.html", "look/index.html"],
+    "many_models": ["ranking.html"],
 }
 
 
@@ -91,6 +120,36 @@ def test_cluster_page_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("on_cluster/[!.]*/weights.safetensors"))) == 4
     assert "4 of 4 are stored" in outputs[-1]
     assert "left" in outputs[-2]
+
+
+def _spark_script() -> Block:
+    (script,) = [block for block in blocks(SPARK) if block.file == "spark_outputs.py"]
+    return script
+
+
+def test_spark_script_writes_folders_that_estimate_reads(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    (tmp_path / "spark_outputs.py").write_text(_spark_script().content)
+    subprocess.run([sys.executable, "spark_outputs.py"], cwd=tmp_path, check=True)
+    result = run_json(tmp_path, "estimate", "spark_validation", "spark_new")
+    assert 0.5 < result["headline"]["value"] < 1
+
+
+def test_folders_in_the_layout_of_spark_are_read(tmp_path: Path) -> None:
+    assert "vector_to_array" in compile(_spark_script().content, "spark", "exec").co_names
+    rng = np.random.default_rng(0)
+    for name in ("spark_validation", "spark_new"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in ("_SUCCESS", "._SUCCESS.crc", ".part-00000-27.snappy.parquet.crc"):
+            (folder / file).write_bytes(b"")
+        probs = rng.dirichlet([0.5, 0.5], 500)
+        columns = {"probs": pa.array(probs.tolist()), "channel": ["web", "shop"] * 250}
+        if name == "spark_validation":
+            columns["label"] = (rng.random(500) < probs[:, 1]).astype("int32")
+        pq.write_table(pa.table(columns), folder / "part-00000-27.snappy.parquet")
+    result = run_json(tmp_path, "estimate", "spark_validation", "spark_new")
+    assert result["n_target"] == 500
 
 
 def test_files_of_the_formats_page_are_valid(tmp_path: Path) -> None:
@@ -150,7 +209,76 @@ def test_every_link_has_a_target(page: Path) -> None:
 
 def test_index_links_to_every_page() -> None:
     linked = set(_LINK.findall(text("index.md")))
-    assert {page.name for page in DOCS.glob("*.md")} - linked == {"index.md"}
+    pages = {str(page.relative_to(DOCS)) for page in PAGES if page != README}
+    assert pages - linked == {"index.md"}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: p.stem)
+def test_every_image_exists_and_is_described(page: Path) -> None:
+    for description, link in _IMAGE.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / link).is_file(), f"{page.name}: {link}"
+        assert description, f"{page.name}: {link} has no description for screen readers"
+
+
+def test_diagrams_are_those_that_the_script_draws() -> None:
+    script = runpy.run_path(str(DOCS / "images" / "draw.py"))
+    assert set(script["PICTURES"]) == {path.name for path in DOCS.glob("images/*.svg")}
+    for name, draw in script["PICTURES"].items():
+        assert (DOCS / "images" / name).read_text() == draw(), f"run docs/images/draw.py: {name}"
+        assert name in text("index.md")
+
+
+def _contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours, as defined by WCAG 2."""
+
+    def luminance(color: str) -> float:
+        parts = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_diagrams_are_readable_in_light_and_dark() -> None:
+    style = runpy.run_path(str(DOCS / "images" / "draw.py"))["STYLE"]
+    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in style.split("@media"))
+    assert set(light) == set(dark) > {"paper", "ink", "soft", "a", "b", "c"}
+    for colors in (light, dark):
+        for text_color in ("ink", "soft"):
+            for background in ("paper", "fill"):
+                assert _contrast(colors[text_color], colors[background]) >= 4.5
+        for mark in ("a", "b", "c"):
+            assert _contrast(colors[mark], colors["paper"]) >= 3
+
+
+def test_comparison_page_has_the_measured_figures() -> None:
+    measured = (DOCS / "results" / "quality_no_shift.md").read_text()
+    page = text("compared.md")
+    for quantity, name in (("accuracy", "accuracy"), ("f1", "F1"), ("auroc", "AUROC")):
+        found = re.search(
+            rf"mean over all sets of the error of {quantity} relative to NannyML *\| ([\d.]+)",
+            measured,
+        )
+        assert found is not None
+        assert f"| mean absolute error of the estimated {name} | {found[1]} |" in page
+    time = re.search(r"CPU time per batch relative to NannyML *\| ([\d.]+)", measured)
+    alarms = re.search(r"false alarms of all metrics \(NannyML: (\d+)\) *\| (\d+)", measured)
+    assert time is not None
+    assert alarms is not None
+    assert f"| CPU time per batch | {time[1]} |" in page
+    assert f"{alarms[2]} instead of {alarms[1]}" in page
+
+
+def test_comparison_page_counts_required_packages_and_estimators() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = text("compared.md")
+    assert f"| oodometer | MIT | ≥ 3.11 | {len(project['dependencies'])} | no |" in page
+    assert len(estimators.MEMBERS) > 15
+    assert "more than fifteen estimators" in page
+    requirements = (ROOT / "benchmarks" / "peers" / "requirements.txt").read_text()
+    (version,) = re.findall(r"^nannyml==(.+)$", requirements, flags=re.MULTILINE)
+    assert f"NannyML {version}," in page
 
 
 def test_results_page_links_to_every_result() -> None:

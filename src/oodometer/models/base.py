@@ -37,7 +37,7 @@ MAX_BATCH_ROWS = 256
 class RawOutputs(NamedTuple):
     """Outputs of a classifier before validation.
 
-    Parameters
+    Attributes
     ----------
     values : array-like of shape (n, k) or (n,)
         Either one score per class in each row, (n, k), or one class per row, (n,).

@@ -291,6 +291,8 @@ def label_payload(kind: str, objects: Mapping[str, Any]) -> dict[str, Any]:
 def group_batches(batches: Sequence[Task], batch_size: int) -> list[Sequence[Task]]:
     """Group consecutive batches, each of at most `batch_size` rows, into tasks.
 
+    Examples
+    --------
     >>> [len(block) for block in group_batches(range(66), batch_size=500)][-2:]
     [2, 2]
     >>> len(group_batches(range(4), batch_size=500))

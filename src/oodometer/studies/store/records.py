@@ -17,7 +17,7 @@ from oodometer.studies.store.array_store import ArrayStore
 class ResultKey(NamedTuple):
     """Unique key of a result, which contains everything that its value depends on.
 
-    Parameters
+    Attributes
     ----------
     model : str
         Key of the model.

@@ -51,7 +51,7 @@ class RelativeSeverities(NamedTuple):
 class CorruptionDefinition(NamedTuple):
     """Definition of a corruption.
 
-    Parameters
+    Attributes
     ----------
     group : {"noise", "blur", "weather", "digital"}
         Group of the corruption.
