@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-import oodometer
 from oodometer.cli._runtime import command_line, print_note
 from oodometer.core.errors import InputError
 
@@ -57,15 +53,9 @@ def write_report_page(page: str, path: Path) -> None:
 
 def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
     """Return the command, versions, seed and file hashes, by the names shown in the report."""
-    versions = {
-        "oodometer": oodometer.__version__,
-        "Python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-    facts = {
-        "Command": command_line(),
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-    }
+    from oodometer.report.page import versions_text
+
+    facts = {"Command": command_line(), "Versions": versions_text()}
     if seed is not None:
         facts["Seed"] = str(seed)
     for path in files:  # shown with their folders, because two files can have the same name
