@@ -11,9 +11,7 @@ from oodometer.cli._runtime import command_line, print_note
 from oodometer.core.errors import InputError
 
 if TYPE_CHECKING:
-    from oodometer.core.protocols import Dataset, Transform
     from oodometer.neighborhood.results import InvarianceResult
-    from oodometer.neighborhood.sampling import NeighborhoodSampler
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
     from oodometer.studies.analysis.factors import Rotation
 
@@ -101,18 +99,6 @@ def _folder_sha256(folder: Path) -> str:
             while block := stream.read(2**20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def recreate_sampler(
-    dataset: Dataset, transform: Transform, seed: int, transform_data: Dataset | None = None
-) -> NeighborhoodSampler:
-    """Return a sampler that creates the same neighborhoods again, to show examples in a report."""
-    from oodometer.neighborhood import prepare_transform
-    from oodometer.neighborhood.sampling import NeighborhoodSampler
-
-    reference = dataset if transform_data is None else transform_data
-    prepared = prepare_transform(transform, dataset, reference, seed)
-    return NeighborhoodSampler(dataset, prepared, seed)
 
 
 def render_study_page(table: EvaluationTable, path: Path, *, rotation: Rotation = "equamax") -> str:

@@ -25,12 +25,20 @@ FigureBuilders = Mapping[str, Callable[[], Figure | None]]
 
 @dataclass(frozen=True)
 class NotebookTable:
-    """Table of a fragment; all cells are text. A table that is not open shows its title only."""
+    """Table of a fragment; all cells are text, and columns without any text are not shown.
+
+    A table that is not open shows its title only, until it is opened.
+    """
 
     title: str
     heads: tuple[str, ...]
     rows: Sequence[Sequence[str]]
     is_open: bool = True
+
+    @property
+    def shown_columns(self) -> list[int]:
+        """Return the numbers of the columns that have text in some row."""
+        return [j for j in range(len(self.heads)) if any(row[j] for row in self.rows)]
 
     @property
     def shown_rows(self) -> Sequence[Sequence[str]]:
