@@ -9,6 +9,7 @@ from typing import Any
 from oodometer import measures, metrics
 from oodometer.core.errors import UnknownName
 from oodometer.core.format import pluralize
+from oodometer.core.result_views import TableRows
 from oodometer.measures import Measurements
 from oodometer.metrics import Evaluation
 from oodometer.report import charts
@@ -89,9 +90,8 @@ def _tables(result: Scores) -> list[NotebookTable]:
     titles = {"skipped": "Not applicable"}
     tables = []
     for name, rows in result.tables().items():
-        if name == "classes" and isinstance(result, Evaluation):
-            tables.append(_class_table(result))
-            continue
+        if name in ("classes", "corruptions"):
+            rows = _pivot_metrics(rows)
         heads = tuple(rows[0]) if rows else ()
         cells = [[_format_cell(cell) for cell in row.values()] for row in rows]
         shown_heads = tuple(head.replace("_", " ") for head in heads)
@@ -99,15 +99,15 @@ def _tables(result: Scores) -> list[NotebookTable]:
     return tables
 
 
-def _class_table(result: Evaluation) -> NotebookTable:
-    """Return a table with one row per class and one column per metric."""
-    by_metric = {name: score.by_class for name, score in result.scores.items() if score.by_class}
-    classes = list(dict.fromkeys(label for values in by_metric.values() for label in values))
-    cells = [
-        (label, *(_format_cell(values.get(label)) for values in by_metric.values()))
-        for label in classes
-    ]
-    return NotebookTable("Classes", ("class", *by_metric), cells)
+def _pivot_metrics(rows: TableRows) -> TableRows:
+    """Return rows of single values with one column per metric instead of one row per metric."""
+    metric_names = dict.fromkeys(row["metric"] for row in rows)
+    wide: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        keys = {name: cell for name, cell in row.items() if name not in ("metric", "value")}
+        cells = wide.setdefault(tuple(keys.values()), {**keys, **dict.fromkeys(metric_names)})
+        cells[row["metric"]] = row["value"]
+    return list(wide.values())
 
 
 def _format_cell(cell: Any) -> str:
