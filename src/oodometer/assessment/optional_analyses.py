@@ -45,10 +45,8 @@ def resolve_expected_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
 
 def make_requests(
     metrics: str | Sequence[str] | None, *, bound: bool, margin: float | None
-) -> AdditionalRequests | None:
-    """Return the requested analyses, with validated names; None if nothing is requested."""
-    if not metrics and not bound and margin is None:
-        return None
+) -> AdditionalRequests:
+    """Return the requested analyses, with validated names of metrics."""
     names = resolve_expected_metrics([metrics] if isinstance(metrics, str) else metrics)
     return AdditionalRequests(metrics=names, bound=bound, margin=margin)
 

@@ -260,7 +260,9 @@ def estimate(
         history=tuple(history or ()),
         target_labels=target_labels,
     )
-    requests = make_requests(split_names(metric), bound=bound, margin=margin)
+    requests = None
+    if metric or bound or margin is not None:
+        requests = make_requests(split_names(metric), bound=bound, margin=margin)
     results = assess_files(files, options, read_options, requests)
     show = _print_results_as_json if as_json else _show_results
     show(results)
