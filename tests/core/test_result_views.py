@@ -15,6 +15,7 @@ import oodometer
 from oodometer.core.errors import MissingExtra, UnknownName
 from oodometer.core.result_views import ResultViews, TableRows, make_frame
 from oodometer.studies import MeasureComparison
+from oodometer.studies.analysis import AnalysisResult
 
 RESULTS = (
     oodometer.Assessment,
@@ -23,6 +24,7 @@ RESULTS = (
     oodometer.Measurements,
     oodometer.Ranking,
     MeasureComparison,
+    AnalysisResult,
 )
 ROWS: TableRows = [{"name": "a", "value": 1.5}, {"name": "b", "value": None}]
 

@@ -168,8 +168,7 @@ def compare_measures(table: Any, *, methods: Sequence[str] | None = None) -> Mea
     >>> [round(result.summary("doc", name).mean, 6) for name in ("macro_tau", "mae", "raw_mae")]
     [1.0, 0.0, 10.0]
     """
-    if not isinstance(table, EvaluationTable):
-        table = EvaluationTable.read(table)
+    table = EvaluationTable.open(table)
     if not table.measures:
         raise InputError("The table has no measure to compare. Read it with at least one.")
     estimates = find_estimates(table) if methods is None else methods
