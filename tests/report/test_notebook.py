@@ -121,15 +121,15 @@ def comparison() -> ResultViews:
 
 
 def analysis() -> ResultViews:
-    truth = [0.9, 0.8, 0.7, 0.6]
+    values = np.linspace(0.3, 0.9, 12)
     return run_analysis(
         {
-            "model": ["k", "l", "m", "n"],
-            "trained_on": ["a"] * 4,
-            "tested_on": [HOSTILE] * 2 + ["b"] * 2,
-            "accuracy": truth,
-            "doc": [0.8, 0.75, 0.6, 0.5],
-            HOSTILE: [0.5, 0.1, 0.7, 0.3],
+            "model": [f"m{j % 6}" for j in range(12)],
+            "trained_on": ["a"] * 12,
+            "tested_on": ["b"] * 6 + ["c"] * 6,
+            "accuracy": values,
+            "doc": values**2,
+            HOSTILE: values[::-1] ** 3,
         },
         "rank",
     )

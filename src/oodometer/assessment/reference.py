@@ -432,9 +432,10 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
 
     The same from arrays:
 
-    >>> probs, labels = [[0.9, 0.1], [0.4, 0.6]], [0, 0]
-    >>> round(estimate((probs, labels), [[0.7, 0.3]], methods="ac", temperature=None).accuracy, 3)
-    0.7
+    >>> pair = [[0.9, 0.1], [0.4, 0.6]], [0, 0]
+    >>> result = estimate(pair, [[0.7, 0.3], [0.1, 0.9]], methods="ac", temperature=None)
+    >>> round(result["ac"].value, 3)
+    0.8
     """
     column = segment_by if isinstance(segment_by, str) and source_segment_by is None else None
     if column is not None:
