@@ -71,8 +71,7 @@ def iterated(folder: Path) -> int:
 
 
 def _estimated(folder: Path, methods: list[str] | None) -> int:
-    from oodometer.assessment.reference import EstimateOptions
-    from oodometer.assessment.streaming import estimate_files
+    from oodometer.assessment.reference import EstimateOptions, estimate_files
 
     paths = folder / "source.parquet", folder / "target.parquet"
     return estimate_files(*paths, options=EstimateOptions(methods)).n_target

@@ -372,8 +372,9 @@ def test_progress_reports_every_method() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": "not predictions"}, "source must be Predictions; got str"),
-        ({"target": [[0.5, 0.5]]}, "target must be Predictions; got list"),
+        ({"source": "not predictions"}, "not predictions has an unknown extension"),
+        ({"source": 3}, "source must be Predictions, the path of a file, a data frame"),
+        ({"target": [[0.5, 0.6]]}, "target: probs must sum to 1 in every row"),
         ({"source": toy_predictions().without_labels()}, "The source has no labels"),
         ({"target": toy_predictions(k=3)}, "the source has 4 classes, the target has 3"),
         ({"other_models": toy_predictions(n=7)}, "The second model has 7 rows, the target 400"),

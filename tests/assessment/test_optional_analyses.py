@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from oodometer.assessment._estimate import learn_source
+from oodometer.assessment.additional_results import AdditionalResults
 from oodometer.assessment.cbpe import METRIC_NAMES, expected_metrics
 from oodometer.assessment.dis2 import lower_bound
 from oodometer.assessment.noninferiority import noninferiority_test
 from oodometer.assessment.optional_analyses import (
     AdditionalRequests,
-    AdditionalResults,
     run_additional,
 )
 from oodometer.assessment.reference import Reference

@@ -121,8 +121,8 @@ def test_invalid_sources_and_settings_raise_at_construction() -> None:
     source = labelled(50, 0)
     with pytest.raises(InputError, match="The source has no labels"):
         Reference(source.without_labels())
-    with pytest.raises(InputError, match="source must be Predictions; got list"):
-        Reference([0.5])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"source: probs must have shape \(n, k\)"):
+        Reference([0.5])
     with pytest.raises(InputError, match="replicates"):
         Reference(source, replicates=3)
     with pytest.raises(UnknownName, match="calibration"):

@@ -190,3 +190,46 @@ def test_to_dict_round_trips_through_json(assessment: oodometer.Assessment) -> N
 def test_missing_interval_is_shown_as_unknown() -> None:
     assert format_interval(Estimate(0.5)) == "unknown"
     assert format_interval(Estimate(0.5, low=0.4, high=0.612)) == "40.0–61.2"
+
+
+def test_accuracy_interval_range_and_status_are_those_of_the_headline(
+    assessment: oodometer.Assessment,
+) -> None:
+    best, shift = assessment.headline.estimate, assessment.shift
+    assert shift is not None
+    values = {
+        "accuracy": best.value,
+        "interval": (best.low, best.high),
+        "typical_range": (shift.low, shift.high),
+        "status": assessment.headline.status,
+    }
+    assert {name: getattr(assessment, name) for name in values} == values
+    plain = assessment.to_dict()
+    assert list(plain)[:4] == list(values)
+    assert plain["interval"] == [best.low, best.high]
+    assert plain["typical_range"] == [shift.low, shift.high]
+    assert plain["headline"]["value"] == plain["accuracy"]
+    assert (plain["headline"]["status"], plain["shift"]["low"]) == (plain["status"], shift.low)
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_missing_interval_and_range_are_none() -> None:
+    source, target = toy_pair()
+    result = oodometer.estimate(source, target, methods="cot", replicates=20)
+    bare = replace(
+        result, shift=None, headline=replace(result.headline, estimate=Estimate(0.5, "cot"))
+    )
+    assert (bare.accuracy, bare.interval, bare.typical_range) == (0.5, None, None)
+    assert (bare.to_dict()["interval"], bare.to_dict()["typical_range"]) == (None, None)
+    assert "50.0 % estimated accuracy" in bare._repr_html_()
+
+
+def test_tables_have_methods_segments_and_diagnostics(assessment: oodometer.Assessment) -> None:
+    methods = assessment.to_frame()
+    assert list(methods.method) == [estimate.method for estimate in assessment.estimates]
+    assert list(methods.method[methods.headline]) == [assessment.headline.estimate.method]
+    segments = assessment.to_frame("segments")
+    assert list(segments.segment) == ["0", "1"]
+    assert list(segments.n) == [segment.n for segment in assessment.segments]
+    diagnostics = assessment.to_frame("diagnostics")
+    assert list(diagnostics.name) == [check.name for check in assessment.diagnostics]

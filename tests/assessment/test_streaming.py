@@ -18,18 +18,17 @@ from hypothesis import strategies as st
 
 import oodometer
 from oodometer import estimators
-from oodometer.assessment import streaming
+from oodometer.assessment import estimate_files, source_files, streaming
 from oodometer.assessment.bootstrap import LearnedSource, make_runs
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.partial_sums import PartialResult
-from oodometer.assessment.reference import EstimateOptions
+from oodometer.assessment.reference import EstimateOptions, Reference
 from oodometer.assessment.result import Assessment
+from oodometer.assessment.source_files import RowProgress, load_source
 from oodometer.assessment.streaming import (
     PREVIEW_ROWS,
-    RowProgress,
     StreamedTarget,
-    estimate_files,
-    load_source,
+    assess_streamed,
     scan,
 )
 from oodometer.core.calibration import Calibration
@@ -303,11 +302,11 @@ def test_float32_scores_are_not_converted(folder: Path) -> None:
               for rows in (SOURCE, TARGET)]  # fmt: skip
     write(table_of(single[0], True), folder / "s.parquet")
     split(table_of(single[1]), folder / "f", [40], group=35)
-    result = streaming.assess_streamed(
-        folder / "s.parquet", folder / "f", PredictionColumns(), EstimateOptions(FEW)
-    )
-    assert result.sample.scores is not None
-    assert result.sample.scores.dtype == np.float32
+    reference = Reference(folder / "s.parquet", methods=FEW)
+    result = assess_streamed(reference, folder / "f", PredictionColumns())
+    assert result.assessment.inputs is not None
+    assert result.assessment.inputs.target.scores is not None
+    assert result.assessment.inputs.target.scores.dtype == np.float32
     assert_same(result.assessment, oodometer.estimate(*single, methods=FEW))
 
 
@@ -357,9 +356,8 @@ def test_many_labels_are_sampled(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_labels_of_all_target_rows_are_ignored(folder: Path) -> None:
     split(table_of(TARGET, True), folder / "all", [120], group=50)
-    result = streaming.assess_streamed(
-        folder / "source.parquet", folder / "all", PredictionColumns(), EstimateOptions(FEW)
-    )
+    reference = Reference(folder / "source.parquet", methods=FEW)
+    result = assess_streamed(reference, folder / "all", PredictionColumns())
     assert_same(result.assessment, in_memory(methods=FEW))
     assert result.n_labels == 300
 
@@ -547,7 +545,7 @@ def test_large_source_is_sampled(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     options = EstimateOptions(FEW)
     whole = estimate_files(folder / "sources", folder / "target", options=options)
     assert_same(whole, in_memory(methods=FEW))
-    monkeypatch.setattr("oodometer.assessment.streaming.MAX_SOURCE_ROWS", 120)
+    monkeypatch.setattr("oodometer.assessment.source_files.MAX_SOURCE_ROWS", 120)
     part = estimate_files(folder / "sources", folder / "target", options=options)
     assert part.n_source == 120
     assert part.notes == ("The source is a random sample of 120 of 400 rows.",)
@@ -574,7 +572,7 @@ def test_source_files_are_read_in_row_order(tmp_path: Path) -> None:
 def test_source_sample_does_not_depend_on_the_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr(streaming, bound, 50 if bound == "MAX_SOURCE_ROWS" else 50 * SOURCE.k)
+    monkeypatch.setattr(source_files, bound, 50 if bound == "MAX_SOURCE_ROWS" else 50 * SOURCE.k)
     split(table_of(SOURCE, True), tmp_path / "a", [20, 90], group=30)
     split(table_of(SOURCE, True), tmp_path / "b", [130], group=400)
     source, other = (load(tmp_path / name, seed=3) for name in "ab")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from oodometer import Reference
-from oodometer.assessment import reference
+from oodometer.assessment import reference, source_files
 from tests.support.command_line import assert_one_line_error, run, run_json
 
 FEW = ("--method", "doc,atc-mc", "--replicates", "20")
@@ -67,7 +67,7 @@ def test_folder_and_file_can_be_mixed_and_a_folder_is_one_target(folder: Path) -
 def test_source_is_read_once(folder: Path, words: tuple[str, ...]) -> None:
     with (
         mock.patch.object(
-            reference, "read_whole_source", wraps=reference.read_whole_source
+            source_files, "read_whole_source", wraps=source_files.read_whole_source
         ) as load,
         mock.patch.object(reference, "Reference", wraps=Reference) as learn,
     ):

@@ -20,7 +20,6 @@ from oodometer.report.leaderboard import (
     leaderboard_from_neighborhoods,
     leaderboard_from_ranking,
     leaderboard_summary,
-    main_measure,
 )
 from tests.support import invariance_runs
 from tests.support.invariance_runs import Hashed, run_invariance
@@ -59,9 +58,9 @@ def test_models_of_a_run_are_sorted() -> None:
 
 
 def test_main_measure_is_pa_with_partial_draws() -> None:
-    assert main_measure(run_invariance(VECTORS).found) == "ni"
+    assert run_invariance(VECTORS).found.main_measure == "ni"
     many = np.random.default_rng(0).normal(size=(250, 3))
-    assert main_measure(run_invariance(many, draws=8, max_inputs=630).found) == "pa"
+    assert run_invariance(many, draws=8, max_inputs=630).found.main_measure == "pa"
 
 
 NAMES = ("cat", "dog & co", "größe")

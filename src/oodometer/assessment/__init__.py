@@ -10,9 +10,13 @@ if TYPE_CHECKING:
     from oodometer.assessment._estimate import estimates
     from oodometer.assessment.conformal_interval import History
     from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
-    from oodometer.assessment.reference import EstimateOptions, Reference, estimate
+    from oodometer.assessment.reference import (
+        EstimateOptions,
+        Reference,
+        estimate,
+        estimate_files,
+    )
     from oodometer.assessment.result import Assessment
-    from oodometer.assessment.streaming import estimate_files
 
 __all__ = [
     "Assessment",
@@ -36,7 +40,7 @@ if not TYPE_CHECKING:
             "LabelingPlan": "labeling_plan",
             "Reference": "reference",
             "estimate": "reference",
-            "estimate_files": "streaming",
+            "estimate_files": "reference",
             "estimates": "_estimate",
             "plan_labels": "labeling_plan",
         },

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -22,42 +22,27 @@ from oodometer.assessment._estimate import (
     validate_target,
     with_headline_methods,
 )
-from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs
+from oodometer.assessment.bootstrap import make_runs
+from oodometer.assessment.learned_reference import LearnedReference, SourceRows
 from oodometer.assessment.ppi import ppi_from_labels
-from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import SegmentModel
-from oodometer.assessment.source_batches import SourceBatches
+from oodometer.assessment.prediction_inputs import (
+    TargetRows,
+    as_other_models,
+    open_history,
+    open_source,
+    open_target,
+)
+from oodometer.assessment.result import AssessedRows, Assessment
+from oodometer.assessment.source_files import read_source
 from oodometer.core import validation
 from oodometer.core.array_types import Array
-from oodometer.core.calibration import CalibrationMethod, Temperature
+from oodometer.core.calibration import CalibrationMethod
+from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile
-from oodometer.parallel.runners import limit_to_one_thread
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedReference:
-    """Results of the source: scaled and calibrated rows, estimators that learn once, segments.
-
-    `segment_by` has one value per source row, or is None.
-    """
-
-    source: LearnedSource
-    temperature_fit: Temperature | None
-    runs: Mapping[str, EstimatorRun]
-    segment_by: Array | None
-
-    @cached_property
-    def segments(self) -> SegmentModel:
-        """Return what the estimates of segments need from the source; it is cached."""
-        return SegmentModel.fit(self.source, self.segment_by)
-
-    @cached_property
-    def batches(self) -> SourceBatches:
-        """Return the batches of the source that the typical range uses; they are cached."""
-        seed = next(iter(self.runs.values())).seed
-        return SourceBatches(self.source, self.segment_by, seed)
+from oodometer.data.batch_reader import is_read_in_batches
+from oodometer.data.prediction_files import PredictionColumns
+from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +55,9 @@ class Reference:
 
     Parameters
     ----------
-    source : Predictions
-        Predictions on labelled held-out data that the model was not trained on.
+    source : Predictions, path, data frame or arrays
+        Predictions on labelled held-out data that the model was not trained on; see
+        `oodometer.estimate`. The attribute `source` holds them as `Predictions`.
     methods : str, or sequence of str or Estimator, optional
         Estimators to run; every listed estimator must be applicable. By default, all applicable
         estimators are run.
@@ -80,10 +66,10 @@ class Reference:
         calibrated on the source. With None, the scores are not changed.
     calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
         Calibration of the probabilities that some methods read; see `oodometer.estimate`.
-    segment_by : array of shape (n,), optional
-        One value per source row. The estimate of a segment of a target then also uses the source
-        rows of the same segment.
-    other_models : Predictions or sequence of Predictions, optional
+    segment_by : array of shape (n,) or str, optional
+        One value per source row, or the name of a column of the source. The estimate of a segment
+        of a target then also uses the source rows of the same segment.
+    other_models : Predictions, path, data frame or arrays, or list of these, optional
         Predictions of other models on the source rows.
     seed : int
         Random seed.
@@ -107,22 +93,34 @@ class Reference:
     [0.8, 0.7]
     """
 
-    source: Predictions
+    source: Any
     _: KW_ONLY
     methods: str | Sequence[str | Estimator] | None = None
     temperature: float | Literal["fit"] | None = "fit"
     calibration: CalibrationMethod = "auto"
     segment_by: Any = None
-    other_models: Predictions | Sequence[Predictions] | None = None
+    other_models: Any = None
     seed: int = 0
     replicates: int = 200
+    source_rows: SourceRows = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
         check_scaling(self.temperature, self.calibration)
+        column = self.segment_by if isinstance(self.segment_by, str) else None
+        rows = open_source(self.source, segment_column=column, seed=self.seed)
+        if column is not None and rows.segments is None:
+            raise InputError(
+                f"The source has no column {column!r}. Name a column of the source in segment_by, "
+                "or pass one value per source row."
+            )
+        object.__setattr__(self, "source", rows.predictions)
+        object.__setattr__(self, "source_rows", rows)
+        object.__setattr__(self, "other_models", as_other_models(self.other_models))
         _ = self.rows  # raises if the source is not valid
         name = "values of segment_by of the source"
-        values = validation.validate_row_values(self.segment_by, self.source.n, name)
+        segments = self.segment_by if column is None else rows.segments
+        values = validation.validate_row_values(segments, self.source.n, name)
         object.__setattr__(self, "segment_by", values)
         resolve_estimators(self.methods)  # raises if a name is unknown
 
@@ -176,28 +174,25 @@ class Reference:
     @limit_to_one_thread()
     def estimate(
         self,
-        target: Predictions,
+        target: Any,
         *,
         segment_by: Any = None,
         target_labels: Any = None,
-        history: HistoryInput = None,
-        other_models: Predictions | Sequence[Predictions] | None = None,
+        history: Any = None,
+        other_models: Any = None,
+        metrics: str | Sequence[str] | None = None,
+        bound: bool = False,
+        margin: float | None = None,
         progress: ProgressCallback | None = None,
     ) -> Assessment:
         """Estimate the accuracy on an unlabelled target with every applicable method.
 
         Parameters
         ----------
-        target : Predictions
-            Predictions on the new data. Labels of the target are ignored; see `target_labels`.
-        segment_by : array of shape (n,), optional
-            One value per target row. The accuracy of each segment is then estimated as well.
-        target_labels : tuple of (rows, labels), or sequence, optional
-            Labels of a few target rows; see `oodometer.estimate`.
-        history : History or sequence of Predictions, optional
-            Past domains with known accuracy; see `oodometer.estimate`.
-        other_models : Predictions or sequence of Predictions, optional
-            Predictions of other models on the target rows, in the same order.
+        target : Predictions, path, data frame or arrays
+            Predictions on the new data; see `oodometer.estimate`.
+        segment_by, target_labels, history, other_models, metrics, bound, margin
+            See `oodometer.estimate`.
         progress : callable, optional
             Called with the number of finished steps, the total number of steps, and the name of
             the current step.
@@ -214,25 +209,102 @@ class Reference:
         NotApplicable
             If no method is applicable, or if one of `methods` is not applicable.
         """
-        learned, target = self.prepare(target, other_models)
-        segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
+        requests = None
+        if metrics or bound or margin is not None:
+            from oodometer.assessment import optional_analyses
+
+            requests = optional_analyses.make_requests(metrics, bound=bound, margin=margin)
+        past = open_history(history)
+        if self.is_streamed(target):
+            _reject_in_batches(segment_by, target_labels, other_models)
+            assessment, segments = self._estimate_files(target, segment_by, past, progress)
+        else:
+            rows = open_target(target, segment_by=segment_by, target_labels=target_labels)
+            assessment = self._estimate_rows(rows, past, as_other_models(other_models), progress)
+            segments = rows.segments
+        if requests is None:
+            return assessment
+        return optional_analyses.add_results(assessment, requests, self, segment_by=segments)
+
+    def is_streamed(self, target: Any) -> bool:
+        """Return whether a target is read in batches: a path, and source or target is large."""
+        locations = (target, self.source_rows.location)
+        return isinstance(target, str | Path) and any(
+            location is not None and is_read_in_batches(location) for location in locations
+        )
+
+    def _estimate_files(
+        self,
+        target: str | Path,
+        segment_by: str | None,
+        history: HistoryInput,
+        progress: ProgressCallback | None,
+    ) -> tuple[Assessment, Array | None]:
+        """Return the assessment of files that are read in batches, and segments of sampled rows."""
+        from oodometer.assessment.streaming import assess_streamed
+
+        result = assess_streamed(
+            self,
+            target,
+            PredictionColumns(),
+            segment_by=segment_by,
+            history=history,
+            progress=progress,
+        )
+        return result.assessment, result.sample_segments
+
+    def _estimate_rows(
+        self,
+        rows: TargetRows,
+        history: HistoryInput,
+        other_models: Predictions | Sequence[Predictions] | None,
+        progress: ProgressCallback | None,
+    ) -> Assessment:
+        learned, target = self.prepare(rows.predictions, other_models)
+        segments = validation.validate_row_values(rows.segments, target.n, "values of segment_by")
         label_estimate = None
-        if target_labels is not None:
+        if rows.labels is not None:
             label_estimate = ppi_from_labels(
-                learned.source.predictions, target, target_labels, self.seed
+                learned.source.predictions, target, rows.labels, self.seed
             )
-        return assess(
+        assessment = assess(
             learned.runs,
             target,
             None,
             temperature_fit=learned.temperature_fit,
             label_estimate=label_estimate,
-            labelled=labelled_confidences(target, target_labels),
-            segment_inputs=_segment_inputs(learned, target, target_labels, segment_by),
+            labelled=labelled_confidences(target, rows.labels),
+            segment_inputs=_segment_inputs(learned, target, rows.labels, segments),
             history=history,
             source_batches=learned.batches,
             requested=self.requested,
             progress=progress,
+        )
+        note = self.source_rows.sampling_note
+        return replace(
+            assessment,
+            notes=assessment.notes if note is None else (*assessment.notes, note),
+            inputs=AssessedRows(self.source, rows.predictions, rows.name),
+        )
+
+
+def _reject_in_batches(segment_by: Any, target_labels: Any, other_models: Any) -> None:
+    """Raise if arguments are given that cannot be used if files are read in batches."""
+    if segment_by is not None and not isinstance(segment_by, str):
+        raise InputError(
+            "segment_by must be the name of a column if files are read in batches; got "
+            f"{type(segment_by).__name__}. Write the values into a column of the target."
+        )
+    if target_labels is not None:
+        raise InputError(
+            "target_labels cannot be used if files are read in batches, because rows are not "
+            "numbered there. Put the labels into the label column of the target and leave the "
+            "other rows blank."
+        )
+    if other_models is not None:
+        raise InputError(
+            "other_models cannot be used if files are read in batches, because the rows of two "
+            "models would have to be read side by side. Leave it out, or use smaller files."
         )
 
 
@@ -246,19 +318,22 @@ def _segment_inputs(
     return SegmentInputs(segment_by, model, labelled)
 
 
-def estimate(
-    source: Predictions,
-    target: Predictions,
+def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
+    source: Any,
+    target: Any,
     *,
-    other_models: Predictions | Sequence[Predictions] | None = None,
-    other_models_on_source: Predictions | Sequence[Predictions] | None = None,
+    other_models: Any = None,
+    other_models_on_source: Any = None,
     target_labels: Any = None,
-    history: HistoryInput = None,
+    history: Any = None,
     methods: str | Sequence[str | Estimator] | None = None,
     temperature: float | Literal["fit"] | None = "fit",
     calibration: CalibrationMethod = "auto",
     segment_by: Any = None,
     source_segment_by: Any = None,
+    metrics: str | Sequence[str] | None = None,
+    bound: bool = False,
+    margin: float | None = None,
     seed: int = 0,
     replicates: int = 200,
     progress: ProgressCallback | None = None,
@@ -271,23 +346,31 @@ def estimate(
 
     Parameters
     ----------
-    source : Predictions
-        Predictions on labelled held-out data that the model was not trained on.
-    target : Predictions
-        Predictions on the new data. Labels of the target are ignored; see `target_labels`.
-    other_models : Predictions or sequence of Predictions, optional
+    source : Predictions, path, data frame, or pair (probs, labels)
+        Predictions on labelled held-out data that the model was not trained on. A path is a file
+        that `read_predictions` reads, a folder of such files, or a pattern. A data frame is a
+        pandas, polars or pyarrow table with the columns that such a file has. A pair has an array
+        of probabilities of shape (n, k) and the labels. Arrays are never read as logits: use
+        `Predictions.from_logits`.
+    target : Predictions, path, data frame, or array of probabilities
+        Predictions on the new data, given like the source; labels are not needed. If a file, a
+        data frame or a pair has labels for some rows only, they are used as `target_labels`; if
+        every row has a label, the labels are ignored. Folders, patterns and files above 1 GB are
+        read in batches, like by `estimate_files`.
+    other_models : Predictions, path, data frame or array, or list of these, optional
         Predictions of other models on the target rows, in the same order. GDE requires one other
         model that was trained with a different random seed but is otherwise equal.
         Agreement-on-the-line requires several other models.
-    other_models_on_source : Predictions or sequence of Predictions, optional
+    other_models_on_source : Predictions, path, data frame or array, or list of these, optional
         Predictions of the same other models on the source rows.
     target_labels : tuple of (rows, labels), or sequence, optional
         Labels of a few target rows, either as a pair of row numbers and labels, or as a sequence
         with one label per target row in which missing labels are None, NaN or empty strings. The
         headline is then estimated from these labels by PPI++.
-    history : History or sequence of Predictions, optional
+    history : History, path, data frame, or sequence of labelled predictions, optional
         At least five past domains with known accuracy, either as a History of estimates and
-        accuracies, or as labelled predictions. The result then has a typical range, which includes
+        accuracies, or a table with the columns `estimate` and `truth`, or as labelled predictions
+        of each domain, given like the source. The result then has a typical range, which includes
         the error caused by shift.
     methods : str, or sequence of str or Estimator, optional
         Estimators to run; every listed estimator must be applicable. By default, all applicable
@@ -301,12 +384,22 @@ def estimate(
         calibration, if a test shows that they are not calibrated on the source. With "none", these
         methods read the scores without a temperature. The other methods use the temperature alone,
         as in their papers.
-    segment_by : array of shape (n,), optional
-        One value per target row. The accuracy of each segment is then estimated as well. The mean
-        over the segments, weighted by rows, is the headline.
-    source_segment_by : array of shape (n,), optional
-        One value per source row. The estimate of a segment then also uses the source rows of the
-        same segment.
+    segment_by : array of shape (n,) or str, optional
+        One value per target row, or the name of a column of a file or data frame. The accuracy of
+        each segment is then estimated as well. The mean over the segments, weighted by rows, is
+        the headline.
+    source_segment_by : array of shape (n,) or str, optional
+        One value per source row, or the name of a column. The estimate of a segment then also uses
+        the source rows of the same segment. Default: the column `segment_by` of the source, if
+        `segment_by` is a name and the source has this column.
+    metrics : str or sequence of str, optional
+        Metrics other than accuracy to estimate (CBPE), such as "f1"; "all" for all of them. The
+        result is `Assessment.metrics`.
+    bound : bool
+        Whether to compute a lower bound on the accuracy (DIS²), `Assessment.bound`.
+    margin : float, optional
+        Also test whether the loss of accuracy is smaller than this fraction. The result is
+        `Assessment.noninferiority`.
     seed : int
         Random seed.
     replicates : int
@@ -336,7 +429,18 @@ def estimate(
     >>> result = estimate(source, target, methods="ac", temperature=None)
     >>> round(result["ac"].value, 3), result.source_accuracy
     (0.8, 0.5)
+
+    The same from arrays:
+
+    >>> pair = [[0.9, 0.1], [0.4, 0.6]], [0, 0]
+    >>> result = estimate(pair, [[0.7, 0.3], [0.1, 0.9]], methods="ac", temperature=None)
+    >>> round(result["ac"].value, 3)
+    0.8
     """
+    column = segment_by if isinstance(segment_by, str) and source_segment_by is None else None
+    if column is not None:
+        source = open_source(source, segment_column=column, seed=seed, progress=progress)
+        source_segment_by = source.segments
     reference = Reference(
         source,
         methods=methods,
@@ -353,11 +457,14 @@ def estimate(
         target_labels=target_labels,
         history=history,
         other_models=other_models,
+        metrics=metrics,
+        bound=bound,
+        margin=margin,
         progress=progress,
     )
 
 
-# Sources in files --------------------------------------------------------------------------------
+# Files read in batches ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -401,57 +508,102 @@ class EstimateOptions:
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
 
-
-@dataclass(frozen=True, eq=False)
-class StreamedSource:
-    """Labelled predictions: all `n_rows` rows of the files, or a uniform random sample of them."""
-
-    predictions: Predictions
-    n_rows: int
-    segments: Array | None = None
-
-    @property
-    def sampling_note(self) -> str | None:
-        if self.predictions.n == self.n_rows:
-            return None
-        return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
-
-
-@dataclass(frozen=True, eq=False)
-class FileReference:
-    """Source that was read from files and is learned once, for any number of targets."""
-
-    location: str | Path
-    rows: StreamedSource
-    reference: Reference
-
-    @classmethod
     def learn(
-        cls,
-        location: str | Path,
-        rows: StreamedSource,
-        options: EstimateOptions,
-        *,
-        other_models: Sequence[Predictions] | None = None,
-    ) -> FileReference:
-        """Learn from source rows; `other_models` are predictions of other models on these rows."""
-        reference = Reference(
-            rows.predictions,
-            methods=options.methods,
-            temperature=options.temperature,
-            calibration=options.calibration,
-            segment_by=None if options.period is not None else rows.segments,
+        self, rows: SourceRows, *, other_models: Sequence[Predictions] | None = None
+    ) -> Reference:
+        """Return the source with these settings; periods of time have no segments in the source."""
+        return Reference(
+            rows,
+            methods=self.methods,
+            temperature=self.temperature,
+            calibration=self.calibration,
+            segment_by=None if self.period is not None else rows.segments,
             other_models=other_models,
-            seed=options.seed,
-            replicates=options.replicates,
+            seed=self.seed,
+            replicates=self.replicates,
         )
-        return cls(location, rows, reference)
 
 
-def read_whole_source(
-    location: str | Path, columns: PredictionColumns, segment_by: str | None
-) -> StreamedSource:
-    """Read a labelled source into memory, with its segments if it has the column `segment_by`."""
-    file = ScoreFile.open(location)
-    whole = file.predictions(columns, labelled=True)
-    return StreamedSource(whole, whole.n, file.optional_column(segment_by))
+def estimate_files(
+    source: str | Path,
+    target: str | Path,
+    *,
+    columns: PredictionColumns | None = None,
+    options: EstimateOptions | None = None,
+    history: Any = None,
+    runner: Runner = serial,
+    progress: ProgressCallback | None = None,
+) -> Assessment:
+    """Estimate the accuracy on a target whose predictions are in files larger than memory.
+
+    `estimate` also reads large files in batches. This function reads files of any size in batches,
+    can use workers, and takes names of columns and periods of time. Mergeable methods use every row. All other methods and the diagnostics use a uniform random
+    sample of the target if it is large; `Assessment.notes` then gives the size of the sample. The
+    result does not depend on the runner.
+
+    Parameters
+    ----------
+    source : str or path
+        Labelled predictions: a Parquet, CSV or Arrow file, a folder of such files, or a pattern such
+        as ``"scores/*.parquet"``.
+    target : str or path
+        Predictions on the new data, in the same formats as the source. If only some rows have a
+        value in the label column, these labels are used like `target_labels` of `estimate`. If all
+        rows have a label, the labels are ignored.
+    columns : PredictionColumns, optional
+        Names of the columns that contain scores and labels, and names of the classes.
+    options : EstimateOptions, optional
+        Methods, temperature, segment column, seed and replicates.
+    history : History, path, data frame, or sequence of labelled predictions, optional
+        Past domains with known accuracy; see `estimate`.
+    runner : Runner
+        `serial`, `processes(4)` or `distributed(address)`.
+    progress : callable, optional
+        Called with the number of rows read, the total number of rows (0 if unknown), and the unit.
+
+    Returns
+    -------
+    Assessment
+        Estimates of all applicable methods, the headline, diagnostics and segments.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or the files do not match each other or the options.
+    NotApplicable
+        If no method is applicable, or if a requested method is not applicable.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> text = "prob_0,prob_1,label\\n0.9,0.1,0\\n0.4,0.6,0\\n"
+    >>> _ = (folder / "source.csv").write_text(text)
+    >>> _ = (folder / "target.csv").write_text("prob_0,prob_1\\n0.7,0.3\\n0.1,0.9\\n")
+    >>> options = EstimateOptions(methods="ac", temperature=None)
+    >>> result = estimate_files(folder / "source.csv", folder / "target.csv", options=options)
+    >>> round(result["ac"].value, 3)
+    0.8
+    """
+    from oodometer.assessment.streaming import assess_streamed
+
+    columns = PredictionColumns() if columns is None else columns
+    options = EstimateOptions() if options is None else options
+    rows = read_source(
+        source,
+        columns,
+        segment_by=None if options.period is not None else options.segment_by,
+        seed=options.seed,
+        runner=runner,
+        progress=progress,
+    )
+    return assess_streamed(
+        options.learn(rows),
+        target,
+        columns,
+        segment_by=options.segment_by,
+        period=options.period,
+        history=open_history(history, columns),
+        runner=runner,
+        progress=progress,
+    ).assessment

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from oodometer.assessment.conformal_interval import ShiftInterval
 from oodometer.assessment.ppi import PPI_METHOD
 from oodometer.core.errors import NotApplicable
+from oodometer.core.format import format_percent as format_percent
 from oodometer.core.jsonable import to_jsonable
+from oodometer.core.predictions import Predictions
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.results import Diagnostic, Estimate, Status
+
+if TYPE_CHECKING:
+    from oodometer.assessment.additional_results import AdditionalResults
+    from oodometer.assessment.cbpe import ExpectedMetric
+    from oodometer.assessment.dis2 import AccuracyLowerBound
+    from oodometer.assessment.noninferiority import NoninferiorityResult
 
 # What the estimates of the method `regime` assume, by the name of their weight.
 REGIME_ASSUMPTIONS = {
@@ -21,15 +30,6 @@ REGIME_ASSUMPTIONS = {
 MIN_SHOWN_WEIGHT = 0.1
 # Smallest share of similar reference cases with a too high estimate that the verdict mentions.
 MOSTLY_TOO_HIGH = 2 / 3
-
-
-def format_percent(fraction: float) -> str:
-    """Return a fraction as text in percent, without the percent sign.
-
-    >>> format_percent(0.8125)
-    '81.2'
-    """
-    return f"{100 * fraction:.1f}"
 
 
 def format_interval(interval: Estimate | ShiftInterval) -> str:
@@ -101,11 +101,24 @@ class Segment:
         }
 
 
-@dataclass(frozen=True)
-class Assessment:
+@dataclass(frozen=True, eq=False)
+class AssessedRows:
+    """Predictions that an assessment was computed from; of a large target, a random sample.
+
+    `name` is the file name of the target, if the target was read from a file.
+    """
+
+    source: Predictions
+    target: Predictions
+    name: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Assessment(ResultViews):
     """Result of `estimate`: the accuracy on the target as estimated by every applicable method.
 
-    ``assessment["atc-mc"]`` is the estimate of one method.
+    ``assessment["atc-mc"]`` is the estimate of one method. Notebooks show an assessment as HTML;
+    `to_frame`, `to_html` and `chart` return its tables, its report and its charts.
 
     Parameters
     ----------
@@ -142,6 +155,11 @@ class Assessment:
     labels_needed : int
         Number of target rows to label for a confidence interval of ±3 points that is valid under
         any shift.
+    additional : AdditionalResults, optional
+        Expected metrics, lower bound and non-inferiority test, if they were requested.
+    inputs : AssessedRows, optional
+        Predictions of source and target, which the report and some charts need. They stay in
+        memory as long as the assessment, and are left out when it is pickled.
 
     Examples
     --------
@@ -151,7 +169,12 @@ class Assessment:
     >>> result = estimate(source, target, methods="ac", temperature=None)
     >>> result.n_target, result.source_accuracy, round(result["ac"].value, 3)
     (2, 0.5, 0.8)
+    >>> result
+    Assessment(accuracy=0.5, interval=(0, 1), typical_range=None, status='critical', ...)
     """
+
+    renderer: ClassVar[str] = "oodometer.report.assessment_views"
+    transient_fields: ClassVar[tuple[str, ...]] = ("inputs",)
 
     n_source: int
     n_target: int
@@ -169,6 +192,8 @@ class Assessment:
     notes: tuple[str, ...] = ()
     calibration: str = "temperature"
     labels_needed: int = 0
+    additional: AdditionalResults | None = None
+    inputs: AssessedRows | None = field(default=None, compare=False)
 
     def __getitem__(self, method: str) -> Estimate:
         """Return the estimate of one method."""
@@ -179,6 +204,72 @@ class Assessment:
         if name in self.skipped:
             raise NotApplicable(f"{method} is not applicable: {self.skipped[name]}")
         raise KeyError(method)
+
+    @property
+    def accuracy(self) -> float:
+        """Return the estimated accuracy on the target: the value of the headline."""
+        return self.headline.estimate.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the 95 % confidence interval of the accuracy; None if there is none.
+
+        The interval reflects sampling error only.
+        """
+        low, high = self.headline.estimate.low, self.headline.estimate.high
+        return None if low is None or high is None else (low, high)
+
+    @property
+    def typical_range(self) -> tuple[float, float] | None:
+        """Return the typical range, which includes the error caused by shift; None if unknown."""
+        return None if self.shift is None else (self.shift.low, self.shift.high)
+
+    @property
+    def status(self) -> Status:
+        """Return the worst status of the diagnostics that concern the headline."""
+        return self.headline.status
+
+    @property
+    def metrics(self) -> tuple[ExpectedMetric, ...]:
+        """Return the expected metrics other than accuracy; empty if none were requested."""
+        return () if self.additional is None else self.additional.metrics
+
+    @property
+    def bound(self) -> AccuracyLowerBound | None:
+        """Return the lower bound on the accuracy; None if it was not requested or does not apply."""
+        return None if self.additional is None else self.additional.bound
+
+    @property
+    def noninferiority(self) -> NoninferiorityResult | None:
+        """Return the non-inferiority test; None if it was not requested or does not apply."""
+        return None if self.additional is None else self.additional.verdict
+
+    def key_values(self) -> dict[str, Any]:
+        return {
+            "accuracy": self.accuracy,
+            "interval": self.interval,
+            "typical_range": self.typical_range,
+            "status": self.status,
+            "method": self.headline.estimate.method,
+            "n_source": self.n_source,
+            "n_target": self.n_target,
+        }
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the tables `methods`, `segments`, `diagnostics` and `metrics`."""
+        names = ("method", "value", "low", "high", "assumes")
+        methods = [{name: getattr(row, name) for name in names} for row in self.estimates]
+        for row in methods:
+            row["headline"] = row["method"] == self.headline.estimate.method
+        return {
+            "methods": methods,
+            "segments": [_segment_row(segment) for segment in self.segments],
+            "diagnostics": [
+                {**check.to_dict(), "methods": ", ".join(check.methods)}
+                for check in self.diagnostics
+            ],
+            "metrics": [] if self.additional is None else to_jsonable(self.additional.metrics),
+        }
 
     @property
     def verdict(self) -> str:
@@ -382,7 +473,12 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values with stable keys, for JSON."""
+        additional = {} if self.additional is None else {"additional": self.additional.to_dict()}
         return {
+            "accuracy": self.accuracy,
+            "interval": to_jsonable(self.interval),
+            "typical_range": to_jsonable(self.typical_range),
+            "status": self.status,
             "n_source": self.n_source,
             "n_target": self.n_target,
             "k": self.k,
@@ -401,4 +497,12 @@ class Assessment:
             "labels_needed": self.labels_needed,
             "notes": list(self.notes),
             "verdict": self.verdict,
+            **additional,
         }
+
+
+def _segment_row(segment: Segment) -> dict[str, Any]:
+    """Return a segment as a flat row; its typical range has two columns."""
+    row = segment.to_dict()
+    shift = row.pop("shift")
+    return row | {f"typical_{end}": shift and shift[end] for end in ("low", "high")}

@@ -1,4 +1,4 @@
-"""estimate_files(): accuracy estimates from files larger than memory, in one pass.
+"""assess_streamed(): accuracy estimates from files larger than memory, in one pass.
 
 The files can be read by this process or by the workers of a runner. Mergeable estimators compute
 sums over batches, so they use every row of the target. All other estimators, the diagnostics and
@@ -9,12 +9,10 @@ each, the sums, and the samples.
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +23,7 @@ from oodometer.assessment._estimate import (
 )
 from oodometer.assessment.bootstrap import EstimatorRun
 from oodometer.assessment.diagnostics import LabelledConfidences
+from oodometer.assessment.learned_reference import LearnedReference, PreparesTargets, SourceRows
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan
 from oodometer.assessment.ppi import (
     BinnedAccuracy,
@@ -32,18 +31,16 @@ from oodometer.assessment.ppi import (
     UnlabelledMoments,
     ppi_estimate,
 )
-from oodometer.assessment.reference import (
-    EstimateOptions,
-    FileReference,
-    LearnedReference,
-    StreamedSource,
-    read_whole_source,
+from oodometer.assessment.result import AssessedRows, Assessment
+from oodometer.assessment.segments import LabelledRows
+from oodometer.assessment.source_files import (
+    RowProgress,
+    merge_sample,
+    read_first_rows,
 )
-from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import LabelledRows, segment_values
-from oodometer.core import frames, validation
+from oodometer.core import validation
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError, NotApplicable, OodometerError
+from oodometer.core.errors import NotApplicable
 from oodometer.core.labels import encode_labels
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback, StreamingEstimator
@@ -53,18 +50,13 @@ from oodometer.data.batch_reader import (
     error_context,
     find_files,
     infer_schema,
-    is_read_in_batches,
     make_partitions,
-    read_tables,
     rows_per_batch,
 )
-from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_bound, row_priorities
+from oodometer.data.bottom_k import BottomKSampler, priority_bound
 from oodometer.data.prediction_files import PredictionColumns, ScoreSchema
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial, threads
 
-# If the source has more rows than this, or more cells (rows × classes), a random sample is used.
-MAX_SOURCE_ROWS = 2_000_000
-MAX_SOURCE_CELLS = 64_000_000
 # Maximum number of rows and of cells (rows × classes) in the target sample, which is used by
 # methods that need all rows at once.
 MAX_SAMPLE_ROWS = 100_000
@@ -77,118 +69,43 @@ PREVIEW_ROWS = 1024
 MAX_READER_THREADS = 4
 
 
-def estimate_files(
-    source: str | Path,
-    target: str | Path,
-    *,
-    columns: PredictionColumns | None = None,
-    options: EstimateOptions | None = None,
-    history: HistoryInput = None,
-    runner: Runner = serial,
-    progress: ProgressCallback | None = None,
-) -> Assessment:
-    """Estimate the accuracy on a target whose predictions are in files larger than memory.
-
-    Mergeable methods use every row. All other methods and the diagnostics use a uniform random
-    sample of the target if it is large; `Assessment.notes` then gives the size of the sample. The
-    result does not depend on the runner.
-
-    Parameters
-    ----------
-    source : str or path
-        Labelled predictions: a Parquet, CSV or Arrow file, a folder of such files, or a pattern such
-        as ``"scores/*.parquet"``.
-    target : str or path
-        Predictions on the new data, in the same formats as the source. If only some rows have a
-        value in the label column, these labels are used like `target_labels` of `estimate`. If all
-        rows have a label, the labels are ignored.
-    columns : PredictionColumns, optional
-        Names of the columns that contain scores and labels, and names of the classes.
-    options : EstimateOptions, optional
-        Methods, temperature, segment column, seed and replicates.
-    history : History or sequence of Predictions, optional
-        Past domains with known accuracy; see `estimate`.
-    runner : Runner
-        `serial`, `processes(4)` or `distributed(address)`.
-    progress : callable, optional
-        Called with the number of rows read, the total number of rows (0 if unknown), and the unit.
-
-    Returns
-    -------
-    Assessment
-        Estimates of all applicable methods, the headline, diagnostics and segments.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or the files do not match each other or the options.
-    NotApplicable
-        If no method is applicable, or if a requested method is not applicable.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> text = "prob_0,prob_1,label\\n0.9,0.1,0\\n0.4,0.6,0\\n"
-    >>> _ = (folder / "source.csv").write_text(text)
-    >>> _ = (folder / "target.csv").write_text("prob_0,prob_1\\n0.7,0.3\\n0.1,0.9\\n")
-    >>> options = EstimateOptions(methods="ac", temperature=None)
-    >>> result = estimate_files(folder / "source.csv", folder / "target.csv", options=options)
-    >>> round(result["ac"].value, 3)
-    0.8
-    """
-    return assess_streamed(
-        source,
-        target,
-        PredictionColumns() if columns is None else columns,
-        EstimateOptions() if options is None else options,
-        history=history,
-        runner=runner,
-        progress=progress,
-    ).assessment
-
-
 @dataclass(frozen=True, eq=False)
 class StreamedAssessment:
-    """Assessment with the source and target predictions that the HTML report needs.
+    """Assessment of files, which holds a sample of the target rows, and the labels and segments.
 
     `n_labels` is the number of labelled target rows. `sample_segments` has the segment value of each
     row of the sample; None without segments.
     """
 
     assessment: Assessment
-    source: Predictions
-    sample: Predictions
     n_labels: int
     sample_segments: Array | None = None
 
 
 @limit_to_one_thread()
 def assess_streamed(
-    source: str | Path | FileReference,
+    reference: PreparesTargets,
     target: str | Path,
     columns: PredictionColumns,
-    options: EstimateOptions,
     *,
+    segment_by: str | None = None,
+    period: str | None = None,
     history: HistoryInput = None,
     runner: Runner = serial,
     progress: ProgressCallback | None = None,
 ) -> StreamedAssessment:
-    """Return the assessment of files, with the source and the target sample that were used.
+    """Return the assessment of the files of a target, with what optional analyses need.
 
-    A source that was already read must have been read with the same columns and options.
+    The target must have the same column names as the source. `period` is the length of the segments
+    if `segment_by` is a column of times.
     """
-    files = StreamedTarget.open(target, columns, options.segment_by)
-    files = replace(files, schema=replace(files.schema, period=options.period))
-    if not isinstance(source, FileReference):
-        rows = read_source(source, columns, options, runner=runner, progress=progress)
-        source = FileReference.learn(source, rows, options)
-    reference = source.reference
+    files = StreamedTarget.open(target, columns, segment_by)
+    files = replace(files, schema=replace(files.schema, period=period))
     learned, preview = reference.prepare(files.preview)
     files = files.reorder_classes(reference.rows.class_names)
     fitted, skipped = fit_mergeable(learned.runs, preview)
     plan = replace(
-        make_plan(files, learned, fitted, seed=options.seed),
+        make_plan(files, learned, fitted, seed=reference.seed),
         zero_replacement=learned.source.zero_replacement,
         sum_tolerance=_sum_tolerance(reference.rows),
         thresholds=columns.thresholds,
@@ -205,12 +122,12 @@ def assess_streamed(
         learned.source.prepare(sample),
         summary,
         temperature_fit=learned.temperature_fit,
-        label_estimate=_estimate_from_labels(files, summary, plan.binned_accuracy, options.seed),
+        label_estimate=_estimate_from_labels(files, summary, plan.binned_accuracy, reference.seed),
         labelled=_labelled_confidences(files, summary),
-        is_source=os.path.abspath(source.location) == os.path.abspath(target),
+        is_source=_is_same_path(reference.source_rows.location, target),
         segment_inputs=(
             None
-            if options.segment_by is None
+            if segment_by is None
             else SegmentInputs(
                 summary.sample.columns["by"],
                 learned.segments,
@@ -222,14 +139,18 @@ def assess_streamed(
         requested=reference.requested,
     )
     n_labels = summary.n - summary.n_unlabelled if files.schema.label_column is not None else 0
-    notes = tuple(_sampling_notes(assessment, source.rows, summary, sample.n, n_labels))
+    source = reference.source_rows
+    notes = tuple(_sampling_notes(assessment, source, summary, sample.n, n_labels))
+    inputs = AssessedRows(source.predictions, sample, Path(target).name)
     return StreamedAssessment(
-        replace(assessment, notes=(*assessment.notes, *notes)),
-        source.rows.predictions,
-        sample,
+        replace(assessment, notes=(*assessment.notes, *notes), inputs=inputs),
         n_labels,
         sample_segments=summary.sample.columns.get("by"),
     )
+
+
+def _is_same_path(source: str | Path | None, target: str | Path) -> bool:
+    return source is not None and os.path.abspath(source) == os.path.abspath(target)
 
 
 def _sum_tolerance(source: Predictions) -> float:
@@ -283,7 +204,7 @@ def _estimate_from_labels(
 
 def _sampling_notes(
     assessment: Assessment,
-    source: StreamedSource,
+    source: SourceRows,
     summary: PartialResult,
     n_sampled: int,
     n_labels: int,
@@ -300,127 +221,6 @@ def _sampling_notes(
         )
     if MAX_LABELS < n_labels < summary.n:
         yield f"A random sample of {MAX_LABELS:,} of {n_labels:,} target labels was used."
-
-
-# Source -----------------------------------------------------------------------------------------
-
-
-def read_source(
-    location: str | Path,
-    columns: PredictionColumns,
-    options: EstimateOptions,
-    *,
-    runner: Runner = serial,
-    progress: ProgressCallback | None = None,
-) -> StreamedSource:
-    """Read a labelled source; small files are read as a whole, larger files in batches."""
-    by = None if options.period is not None else options.segment_by
-    if not is_read_in_batches(location):
-        return read_whole_source(location, columns, by)
-    report_rows = RowProgress(progress, None, "source rows")
-    return load_source(location, columns, options.seed, runner, report_rows, segment_by=by)
-
-
-def load_source(
-    location: str | Path,
-    columns: PredictionColumns,
-    seed: int,
-    runner: Runner,
-    report_rows: Callable[[int], None],
-    *,
-    segment_by: str | None = None,
-) -> StreamedSource:
-    """Read a labelled source in batches; sample its rows if there are many.
-
-    The segments are read if the source has the column `segment_by`.
-    """
-    files = find_files(location)
-    schema = infer_schema(files, columns, labelled=True)
-    if segment_by in schema.all_columns:
-        schema = infer_schema(files, columns, labelled=True, segment_by=segment_by)
-    partitions, total = make_partitions(files)
-    k = len(schema.score_columns.columns)
-    if schema.score_columns.is_single_column:
-        _, table = _read_first_rows(schema, partitions, 64, location)
-        k = schema.scores(table).shape[1]
-    size = min(MAX_SOURCE_ROWS, MAX_SOURCE_CELLS // k)
-    plan = SourceScanPlan(schema, rows_per_batch(k), seed, size, priority_bound(size, total))
-    sampler = BottomKSampler(size)
-    n_rows = 0
-    for _, result in runner(plan, partitions):
-        if isinstance(result, Exception):
-            raise result
-        n_partition_rows, sample = result
-        n_rows += n_partition_rows
-        report_rows(n_partition_rows)
-        _merge_sample(sampler, sample)
-    sample = sampler.sample()
-    if sample is None:
-        raise _no_rows(location)
-    rows = schema.predictions(
-        sample.columns["scores"],
-        sample.columns.get("labels"),
-        decisions=sample.columns.get("decisions"),
-    )
-    return StreamedSource(columns.decide(rows), n_rows, sample.columns.get("by"))
-
-
-@dataclass(frozen=True)
-class SourceScanPlan:
-    """Callable that samples the rows of one source partition; it can be pickled."""
-
-    schema: ScoreSchema
-    batch_size: int
-    seed: int
-    sample_size: int
-    priority_bound: int
-
-    def __call__(self, partition: FilePartition) -> tuple[int, BottomKSample | None]:
-        """Return the number of rows of a partition and a sample of them."""
-        sampler = BottomKSampler(self.sample_size, self.priority_bound)
-        n_rows = 0
-        for offset, table in read_tables(self.schema, partition, self.batch_size):
-            with error_context(partition.path, partition.first_row_in_file + offset):
-                self._update_sample(sampler, table, partition.first_position + offset)
-            n_rows += table.num_rows
-        return n_rows, sampler.sample()
-
-    def _update_sample(self, sampler: BottomKSampler, table: Any, first_position: int) -> None:
-        scores = self.schema.scores(table)
-        columns: dict[str, Array] = {"scores": scores}
-        if self.schema.label_column is not None:
-            columns["labels"] = frames.read_column(table, self.schema.label_column)
-        if self.schema.pred_column is not None:
-            columns["decisions"] = frames.read_column(table, self.schema.pred_column)
-        if self.schema.segment_by is not None:
-            columns["by"] = segment_values(frames.read_column(table, self.schema.segment_by))
-        priorities = row_priorities(self.seed, first_position, len(scores))
-        positions = first_position + np.arange(len(scores))
-        sampler.update(priorities, BottomKSample(positions, priorities, columns).take)
-
-
-def _merge_sample(sampler: BottomKSampler, sample: BottomKSample | None) -> None:
-    if sample is not None:
-        sampler.merge(sample)
-
-
-def _read_first_rows(
-    schema: ScoreSchema,
-    partitions: Sequence[FilePartition],
-    max_rows: int,
-    location: str | Path,
-) -> tuple[Path, Any]:
-    """Return the first batch that has rows, without labels, and the file it is from."""
-    scores_only = replace(schema, label_column=None, segment_by=None)
-    for partition in partitions:
-        for _, table in read_tables(scores_only, partition, max_rows):
-            with error_context(partition.path):
-                return partition.path, table
-    raise _no_rows(location)
-
-
-def _no_rows(location: str | Path) -> InputError:
-    return InputError(f"{str(location)!r} has no rows; at least one was expected.")
 
 
 # Target -----------------------------------------------------------------------------------------
@@ -447,7 +247,7 @@ class StreamedTarget:
         files = find_files(location)
         schema = infer_schema(files, columns, labelled=False, segment_by=segment_by)
         partitions, n_rows = make_partitions(files)
-        path, table = _read_first_rows(schema, partitions, PREVIEW_ROWS, location)
+        path, table = read_first_rows(schema, partitions, PREVIEW_ROWS, location)
         with error_context(path):
             # `Predictions` warns here if logits look like probabilities; the pass does not warn.
             preview = schema.predictions(
@@ -533,31 +333,6 @@ def make_plan(
     )
 
 
-class RowProgress:
-    """Thread-safe progress report of the rows read; calls after `stop` raise an error."""
-
-    def __init__(self, progress: ProgressCallback | None, total: int | None, unit: str) -> None:
-        self._progress = progress
-        self._total = total
-        self._unit = unit
-        self._done = 0
-        self._stopped = False
-        self._lock = threading.Lock()
-
-    def __call__(self, n_rows: int) -> None:
-        """Report that `n_rows` more rows were read."""
-        with self._lock:
-            if self._stopped:
-                raise OodometerError("The pass was stopped because another partition failed.")
-            self._done += n_rows
-            if self._progress is not None:
-                unit = self._unit if self._total is not None else f"{self._done:,} {self._unit}"
-                self._progress(self._done, self._total or 0, unit)
-
-    def stop(self) -> None:
-        self._stopped = True
-
-
 def scan(
     plan: ScanPlan, partitions: Sequence[FilePartition], runner: Runner, rows_read: RowProgress
 ) -> PartialResult:
@@ -580,8 +355,8 @@ def scan(
                 raise result
             if not in_process:
                 rows_read(result.n)
-            _merge_sample(sampler, result.sample)
-            _merge_sample(labelled_sampler, result.labelled_sample)
+            merge_sample(sampler, result.sample)
+            merge_sample(labelled_sampler, result.labelled_sample)
             waiting[partition.number] = replace(result, sample=None, labelled_sample=None)
             while n_merged in waiting:
                 merged.merge(waiting.pop(n_merged))

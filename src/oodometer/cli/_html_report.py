@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-import oodometer
 from oodometer.cli._runtime import command_line, print_note
 from oodometer.core.errors import InputError
 
 if TYPE_CHECKING:
-    from oodometer.core.protocols import Dataset, Transform
     from oodometer.neighborhood.results import InvarianceResult
-    from oodometer.neighborhood.sampling import NeighborhoodSampler
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
     from oodometer.studies.analysis.factors import Rotation
 
@@ -57,15 +51,9 @@ def write_report_page(page: str, path: Path) -> None:
 
 def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
     """Return the command, versions, seed and file hashes, by the names shown in the report."""
-    versions = {
-        "oodometer": oodometer.__version__,
-        "Python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-    facts = {
-        "Command": command_line(),
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-    }
+    from oodometer.report.page import versions_text
+
+    facts = {"Command": command_line(), "Versions": versions_text()}
     if seed is not None:
         facts["Seed"] = str(seed)
     for path in files:  # shown with their folders, because two files can have the same name
@@ -111,18 +99,6 @@ def _folder_sha256(folder: Path) -> str:
             while block := stream.read(2**20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def recreate_sampler(
-    dataset: Dataset, transform: Transform, seed: int, transform_data: Dataset | None = None
-) -> NeighborhoodSampler:
-    """Return a sampler that creates the same neighborhoods again, to show examples in a report."""
-    from oodometer.neighborhood import prepare_transform
-    from oodometer.neighborhood.sampling import NeighborhoodSampler
-
-    reference = dataset if transform_data is None else transform_data
-    prepared = prepare_transform(transform, dataset, reference, seed)
-    return NeighborhoodSampler(dataset, prepared, seed)
 
 
 def render_study_page(table: EvaluationTable, path: Path, *, rotation: Rotation = "equamax") -> str:

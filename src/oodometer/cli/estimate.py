@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
-from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.optional_analyses import (
     AdditionalRequests,
-    AdditionalResults,
-    resolve_expected_metrics,
-    run_additional,
+    add_results,
+    make_requests,
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import row_chunks, time_periods
@@ -41,7 +39,7 @@ from oodometer.cli._options import (
     with_option_groups,
 )
 from oodometer.cli._runtime import console, print_error, print_json, print_note, progress_bar
-from oodometer.core.array_types import Array, Floats
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
@@ -50,7 +48,9 @@ from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
-    from oodometer.assessment.reference import EstimateOptions, FileReference, StreamedSource
+    from oodometer.assessment._estimate import HistoryInput
+    from oodometer.assessment.learned_reference import SourceRows
+    from oodometer.assessment.reference import EstimateOptions, Reference
     from oodometer.parallel.runners import Runner
 
 
@@ -262,8 +262,7 @@ def estimate(
     )
     requests = None
     if metric or bound or margin is not None:
-        metrics = resolve_expected_metrics(split_names(metric))
-        requests = AdditionalRequests(metrics=metrics, bound=bound, margin=margin)
+        requests = make_requests(split_names(metric), bound=bound, margin=margin)
     results = assess_files(files, options, read_options, requests)
     show = _print_results_as_json if as_json else _show_results
     show(results)
@@ -275,12 +274,7 @@ def estimate(
 
 def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
-    contents = []
-    for result in results:
-        content = result.assessment.to_dict()
-        if result.additional is not None:
-            content["additional"] = result.additional.to_dict()
-        contents.append(content)
+    contents = [result.assessment.to_dict() for result in results]
     if len(results) == 1:
         print_json(contents[0])
         return
@@ -293,22 +287,26 @@ def _show_results(results: Sequence[FileAssessment]) -> None:
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
         terminal.show_assessment(console(), results[0].assessment)
-        if results[0].additional is not None:
-            terminal.show_additional(console(), results[0].additional)
+        _show_additional(results[0].assessment)
         return
     terminal.show_targets(console(), {str(result.path): result.assessment for result in results})
     for result in results:
-        if result.additional is not None:
+        if result.assessment.additional is not None:
             terminal.show_target_name(console(), str(result.path))
-            terminal.show_additional(console(), result.additional)
+            _show_additional(result.assessment)
+
+
+def _show_additional(assessment: Assessment) -> None:
+    if assessment.additional is not None:
+        terminal.show_additional(console(), assessment.additional)
 
 
 def _exit_if_below(results: Sequence[FileAssessment], fail_below: float) -> None:
     """Exit with code 1 and name the targets on standard error if any headline is below a limit."""
     below = [
-        f"{result.path} ({100 * result.assessment.headline.estimate.value:.1f} %)"
+        f"{result.path} ({100 * result.assessment.accuracy:.1f} %)"
         for result in results
-        if result.assessment.headline.estimate.value < fail_below
+        if result.assessment.accuracy < fail_below
     ]
     if below:
         print_error(f"below {100 * fail_below:g} %: {', '.join(below)}")
@@ -357,22 +355,10 @@ class PredictionFiles:
 
 @dataclass(frozen=True, eq=False)
 class FileAssessment:
-    """Assessment of one target file, with the predictions; of a large target, only a sample."""
+    """Assessment of one target file."""
 
     path: Path
     assessment: Assessment
-    additional: AdditionalResults | None
-    source: Predictions
-    target: Predictions
-
-
-@dataclass(frozen=True, eq=False)
-class _AssessedTarget:
-    """Assessment of a target with its predictions, or a sample of them, and their segments."""
-
-    assessment: Assessment
-    target: Predictions
-    segments: Array | None
 
 
 def assess_files(
@@ -389,13 +375,12 @@ def assess_files(
     results = []
     for path in files.targets:
         with _named_errors(path if len(files.targets) > 1 else None):
-            assessed = assessor.assess(path)
-            additional = assessor.additional(assessed, requests)
-            results.append(
-                FileAssessment(
-                    path, assessed.assessment, additional, assessor.source, assessed.target
+            assessment, segments = assessor.assess(path)
+            if requests is not None:
+                assessment = add_results(
+                    assessment, requests, assessor.reference, segment_by=segments
                 )
-            )
+            results.append(FileAssessment(path, assessment))
     return results
 
 
@@ -433,40 +418,33 @@ class _FileAssessor:
         )
 
     @cached_property
-    def history(self) -> History | list[Predictions] | None:
-        return load_history(self.files.history, self.files.columns)
+    def history(self) -> HistoryInput:
+        from oodometer.assessment.prediction_inputs import open_history
+
+        return open_history(self.files.history or None, self.files.columns, argument="--history")
 
     @cached_property
     def runner(self) -> Runner:
         return self.read_options.runner()
 
     @cached_property
-    def reference(self) -> FileReference:
+    def reference(self) -> Reference:
         """Return the source, read as a whole or in batches."""
-        from oodometer.assessment.reference import FileReference
-
         other_models = _load_other_models(self.files.other_models_on_source, self.files.columns)
-        rows = self._read_source()
-        return FileReference.learn(
-            self.files.source, rows, self.settings, other_models=other_models
-        )
+        return self.settings.learn(self._read_source(), other_models=other_models)
 
-    def _read_source(self) -> StreamedSource:
-        from oodometer.assessment.reference import read_whole_source
-
-        files = self.files
-        if not is_read_in_batches(files.source):
-            return read_whole_source(files.source, files.columns, self.options.segment_by)
-        from oodometer.assessment.streaming import read_source
+    def _read_source(self) -> SourceRows:
+        from oodometer.assessment.source_files import read_source
 
         with progress_bar() as progress:
             return read_source(
-                files.source, files.columns, self.settings, runner=self.runner, progress=progress
+                self.files.source,
+                self.files.columns,
+                segment_by=self.options.segment_by,
+                seed=self.settings.seed,
+                runner=self.runner,
+                progress=progress,
             )
-
-    @property
-    def source(self) -> Predictions:
-        return self.reference.rows.predictions
 
     def is_streamed(self, target: Path) -> bool:
         return self.read_options.should_stream(self.files.source, target)
@@ -484,29 +462,14 @@ class _FileAssessor:
         elif len(self.files.targets) > 1 and not target.is_file():
             raise not_a_file(target, expected="a table or an .npz file")
 
-    def additional(
-        self, assessed: _AssessedTarget, requests: AdditionalRequests | None
-    ) -> AdditionalResults | None:
-        """Return the results of the requested optional analyses; None if there are no requests."""
-        if requests is None:
-            return None
-        assessment, target = assessed.assessment, assessed.target
-        results = run_additional(
-            requests, self.reference.reference, target, segment_by=assessed.segments
-        )
-        if target.n < assessment.n_target:
-            note = f"These results are computed from a random sample of {target.n:,} target rows."
-            results = replace(results, reasons=(*results.reasons, note))
-        return results
-
-    def assess(self, target: Path) -> _AssessedTarget:
-        """Return the assessment, and the predictions on the target or a sample of them."""
+    def assess(self, target: Path) -> tuple[Assessment, Array | None]:
+        """Return the assessment, and the segments of the target rows or of a sample of them."""
         if self.is_streamed(target):
             return self._assess_in_batches(target)
         return self._assess_in_memory(target)
 
-    def _assess_in_memory(self, path: Path) -> _AssessedTarget:
-        columns, reference = self.files.columns, self.reference.reference
+    def _assess_in_memory(self, path: Path) -> tuple[Assessment, Array | None]:
+        columns, reference = self.files.columns, self.reference
         file = ScoreFile.open(path)
         target = file.predictions(columns, labelled=False)
         if self.files.target_labels is None:
@@ -525,25 +488,26 @@ class _FileAssessor:
                 other_models=other_models,
                 progress=progress,
             )
-        return _AssessedTarget(assessment, target, segments)
+        return assessment, segments
 
-    def _assess_in_batches(self, path: Path) -> _AssessedTarget:
+    def _assess_in_batches(self, path: Path) -> tuple[Assessment, Array | None]:
         from oodometer.assessment.streaming import assess_streamed
 
-        source, history = self.reference, self.history
+        reference, history = self.reference, self.history
         with progress_bar() as progress:
             result = assess_streamed(
-                source,
+                reference,
                 path,
                 self.files.columns,
-                self.settings,
+                segment_by=self.settings.segment_by,
+                period=self.settings.period,
                 history=history,
                 runner=self.runner,
                 progress=progress,
             )
         if result.n_labels == result.assessment.n_target:
             print_note(f"Every row of {path.name} has a label; the labels are ignored.")
-        return _AssessedTarget(result.assessment, result.sample, result.sample_segments)
+        return result.assessment, result.sample_segments
 
 
 def _check_batch_inputs(files: PredictionFiles) -> None:
@@ -618,63 +582,17 @@ def _evaluate_command(path: Path, columns: PredictionColumns) -> str | None:
     return shlex.join(words)
 
 
-def load_history(
-    paths: Sequence[Path], columns: PredictionColumns
-) -> History | list[Predictions] | None:
-    """Return the past domains from a table of estimates, or from files of labelled predictions."""
-    if not paths:
-        return None
-    files = [ScoreFile.open(path) for path in paths]
-    tables = [file for file in files if {"estimate", "truth"} <= set(_column_names(file))]
-    if not tables:
-        return [file.predictions(columns, labelled=True) for file in files]
-    if len(files) > 1:
-        raise InputError(
-            f"{tables[0].path.name} is a table of past estimates, but --history was given "
-            f"{len(files)} files. Give one such table, or one file of labelled predictions per "
-            "domain."
-        )
-    return _read_history_table(tables[0])
-
-
-def _column_names(file: ScoreFile) -> list[str]:
-    content = file.content
-    return list(content if isinstance(content, dict) else content.column_names)
-
-
-def _read_history_table(table: ScoreFile) -> History:
-    try:
-        return History(
-            _read_fractions(table, "estimate"),
-            _read_fractions(table, "truth"),
-            *(
-                _read_fractions(table, name) if name in _column_names(table) else None
-                for name in ("spread", "expected_error")
-            ),
-        )
-    except InputError as error:
-        raise InputError(f"{table.path.name}: {error}") from error
-
-
-def _read_fractions(table: ScoreFile, name: str) -> Floats:
-    values = table.column(name)
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"The column {name!r} must contain numbers from 0 to 1; got {values[:1].tolist()[0]!r}."
-        ) from error
-
-
 def render_assessment_page(files: PredictionFiles, result: FileAssessment) -> str:
     """Return the HTML report on an assessment."""
     from oodometer import report
 
+    inputs = result.assessment.inputs
+    assert inputs is not None
     return report.assessment_page(
         result.assessment,
-        result.source,
-        result.target,
-        additional_results=result.additional,
+        inputs.source,
+        inputs.target,
+        additional_results=result.assessment.additional,
         title=f"{result.path.name}: estimated accuracy without labels",
         reproduce=provenance(files.paths, seed=result.assessment.seed),
     )

@@ -10,7 +10,6 @@ import typer
 from oodometer.cli._html_report import (
     check_report_path,
     invariance_provenance,
-    recreate_sampler,
     write_report_page,
 )
 from oodometer.cli._options import (
@@ -106,18 +105,16 @@ def invariance(
         print_json(result.to_dict())
     else:
         terminal.show_neighborhoods(console(), result, dataset.kind)
-    if save_examples is None and html is None:
-        return
-    sampler = recreate_sampler(dataset, transform, sampling.seed, reference)
+    assert result.sampler is not None
     if save_examples is not None:
-        count = write_gallery(save_examples, result, sampler)
+        count = write_gallery(save_examples, result, result.sampler)
         print_note(f"Neighborhoods of {count} examples written to {save_examples}")
     if html is not None:
         from oodometer.report import invariance_page
 
         page = invariance_page(
             result,
-            sampler,
+            result.sampler,
             title=f"{result.data}: how stable are the decisions?",
             reproduce=invariance_provenance(model, result.seed, result),
             model=examples_of,

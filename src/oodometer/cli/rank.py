@@ -10,7 +10,6 @@ import typer
 from oodometer.cli._html_report import (
     check_report_path,
     invariance_provenance,
-    recreate_sampler,
     write_report_page,
 )
 from oodometer.cli._options import (
@@ -114,7 +113,7 @@ def rank(
 
         page = ranking_page(
             result,
-            recreate_sampler(dataset, transform, sampling.seed),
+            None if result.neighborhoods is None else result.neighborhoods.sampler,
             title=f"{result.data}: which model is best?",
             reproduce=invariance_provenance(model, sampling.seed, result.neighborhoods),
             known_accuracies=accuracies,

@@ -23,6 +23,15 @@ def format_number(value: float | None, digits: int = 3) -> str:
     return format(value, f"z,.{digits}f").replace("-", "−")
 
 
+def format_percent(fraction: float) -> str:
+    """Return a fraction as text in percent, without the percent sign.
+
+    >>> format_percent(0.8125)
+    '81.2'
+    """
+    return f"{100 * fraction:.1f}"
+
+
 def pluralize(n: int, noun: str) -> str:
     """Return a count with its noun in the singular or plural.
 

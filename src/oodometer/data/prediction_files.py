@@ -205,6 +205,16 @@ class ScoreFile:
             raise not_a_file(path, expected="a table or an .npz file")
         return cls(path, reader(path))
 
+    @classmethod
+    def from_frame(cls, frame: Any, name: str) -> ScoreFile:
+        """Return a data frame like the content of a file; `name` appears in error messages."""
+        return cls(Path(name), frames.drop_pandas_index(frames.as_table(frame)))
+
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of the columns or arrays."""
+        return list(self.content if isinstance(self.content, dict) else self.content.column_names)
+
     def predictions(self, columns: PredictionColumns, *, labelled: bool) -> Predictions:
         """Return the predictions in the file; if `labelled` is false, labels are not read."""
         try:
@@ -230,9 +240,7 @@ class ScoreFile:
 
     def optional_column(self, name: str | None) -> Array | None:
         """Return one column or array; None if the file does not have it."""
-        content = self.content
-        names = content if isinstance(content, dict) else content.column_names
-        return self.column(name) if name is not None and name in names else None
+        return self.column(name) if name is not None and name in self.column_names else None
 
     def column(self, name: str) -> Array:
         """Return one column or array, such as the segments for `--segment-by`."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Measure, ProgressCallback
 from oodometer.core.registry import resolve_members
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.results import Score
 from oodometer.measures.distributed import (
     MeasureRequest,
@@ -71,8 +72,8 @@ class SubsetNoise:
         }
 
 
-@dataclass(frozen=True)
-class Measurements(Mapping[str, Score]):
+@dataclass(frozen=True, repr=False)
+class Measurements(ResultViews, Mapping[str, Score]):
     """Mapping from measure names to scores, with the reasons why measures were skipped.
 
     A measure is skipped if it is not applicable. Looking up a skipped measure raises NotApplicable.
@@ -98,6 +99,8 @@ class Measurements(Mapping[str, Score]):
         Random seed.
     """
 
+    renderer: ClassVar[str] = "oodometer.report.score_views"
+
     model: str | None
     source: str
     target: str
@@ -119,6 +122,34 @@ class Measurements(Mapping[str, Score]):
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def key_values(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "source": self.source,
+            "target": self.target,
+            "measures": len(self.scores),
+            "skipped": len(self.skipped),
+        }
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the tables `measures` and `skipped`."""
+        rows = []
+        for name, score in self.scores.items():
+            noise = self.noise.get(name)
+            rows.append(
+                {
+                    "measure": name,
+                    "value": score.value,
+                    "low": score.low,
+                    "high": score.high,
+                    "sd": None if noise is None else noise.sd,
+                    "signal_to_noise": None if noise is None else noise.signal_to_noise,
+                    "notes": "; ".join(score.notes),
+                }
+            )
+        skipped = [{"measure": name, "reason": reason} for name, reason in self.skipped.items()]
+        return {"measures": rows, "skipped": skipped}
 
     def __str__(self) -> str:
         width = max((len(name) for name in (*self.scores, *self.skipped)), default=0)

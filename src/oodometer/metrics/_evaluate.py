@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Metric, ProgressCallback
 from oodometer.core.registry import resolve_members
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.results import Score
 from oodometer.data.dataset import TransformedDataset
 from oodometer.metrics.registry import available, get
@@ -41,8 +42,8 @@ class CorruptionScores:
         }
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(ResultViews):
     """Scores of a model on labelled data, one per metric.
 
     Indexing by the name of a metric returns its score on the original data, without corruption. It
@@ -65,6 +66,8 @@ class Evaluation:
     seed : int
         Random seed.
     """
+
+    renderer: ClassVar[str] = "oodometer.report.score_views"
 
     model: str | None
     data: str
@@ -90,6 +93,51 @@ class Evaluation:
             name: float(np.mean([corrupted.scores[name].value for corrupted in self.by_corruption]))
             for name in names
             if all(name in corrupted.scores for corrupted in self.by_corruption)
+        }
+
+    def key_values(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "data": self.data,
+            "n": self.n,
+            **{name: score.value for name, score in list(self.scores.items())[:3]},
+            "metrics": len(self.scores),
+            "skipped": len(self.skipped),
+        }
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the tables `metrics`, `classes`, `corruptions` and `skipped`."""
+        means = self.mean_under_corruption
+        return {
+            "metrics": [
+                {
+                    "metric": name,
+                    "value": score.value,
+                    "low": score.low,
+                    "high": score.high,
+                    "under_corruption": means.get(name),
+                    "notes": "; ".join(score.notes),
+                }
+                for name, score in self.scores.items()
+            ],
+            "classes": [
+                {"metric": name, "class": label, "value": value}
+                for name, score in self.scores.items()
+                for label, value in score.by_class.items()
+            ],
+            "corruptions": [
+                {
+                    "corruption": corrupted.corruption.name,
+                    "severity": corrupted.corruption.severity,
+                    "metric": name,
+                    "value": score.value,
+                }
+                for corrupted in self.by_corruption
+                for name, score in corrupted.scores.items()
+            ],
+            "skipped": [
+                {"metric": name, "reason": reason} for name, reason in self.skipped.items()
+            ],
         }
 
     def __str__(self) -> str:

@@ -404,4 +404,5 @@ class _InvarianceRun:
             ),
             results=models,
             settings=self.settings,
+            sampler=self.sampler,
         )

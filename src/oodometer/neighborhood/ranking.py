@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.jsonable import to_jsonable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Estimator, Model, ProgressCallback, Transform
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.results import Diagnostic, worst_status
 from oodometer.core.stats import paired_bootstrap_means, rng_for, win_probability
 from oodometer.data import as_dataset
@@ -82,8 +83,8 @@ class RankedModel:
         return f"The rank of {self.model} {verdict}: {'; '.join(reasons)}."
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(ResultViews):
     """Models from best to worst by one measure on one dataset.
 
     `RankedModel.higher_in_resamples` is the share of bootstrap replicates in which the value of a
@@ -107,6 +108,8 @@ class Ranking:
         Result from which the measure was computed, if it is a neighborhood measure.
     notes : tuple of str
         Remarks on the whole ranking.
+    known_accuracies : mapping from str to float
+        Accuracies of models that were given to `rank`.
 
     Examples
     --------
@@ -116,13 +119,16 @@ class Ranking:
     2. b: NI-RandAug 0.800
     """
 
+    renderer: ClassVar[str] = "oodometer.report.neighborhood_views"
+
     measure: str
     data: str
     n: int
     seed: int
     models: tuple[RankedModel, ...]
-    neighborhoods: InvarianceResult | None = field(default=None, repr=False, compare=False)
+    neighborhoods: InvarianceResult | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
+    known_accuracies: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def __iter__(self) -> Iterator[RankedModel]:
         return iter(self.models)
@@ -139,6 +145,31 @@ class Ranking:
     def columns(self) -> tuple[str, ...]:
         """Return the names of the scores that are shown besides the value."""
         return tuple(self.models[0].scores)
+
+    def key_values(self) -> dict[str, Any]:
+        return {
+            "measure": self.measure,
+            "data": self.data,
+            "n": self.n,
+            "models": len(self),
+            "best": self.models[0].model,
+            "value": self.models[0].value,
+        }
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the table `models`: one row per model, best first."""
+        return {"models": [self._table_row(*place) for place in enumerate(self.models, start=1)]}
+
+    def _table_row(self, rank: int, entry: RankedModel) -> dict[str, Any]:
+        names = ("model", "value", "low", "high", "higher_in_resamples", "accuracy")
+        return {
+            "rank": rank,
+            **{name: getattr(entry, name) for name in names},
+            "known_accuracy": self.known_accuracies.get(entry.model),
+            **entry.scores,
+            "status": worst_status(entry.diagnostics),
+            "notes": "; ".join(entry.notes),
+        }
 
     def __str__(self) -> str:
         lines = []
@@ -623,4 +654,9 @@ def _add_accuracies(ranking: Ranking, known_accuracies: Mapping[str, float]) -> 
     line = fit_accuracy_line(values, known_accuracies)
     notes = accuracy_line_notes(ranking.measure, values, known_accuracies)
     entries = tuple(replace(entry, accuracy=line(entry.value)) for entry in ranking)
-    return replace(ranking, models=entries, notes=(*ranking.notes, *notes))
+    return replace(
+        ranking,
+        models=entries,
+        notes=(*ranking.notes, *notes),
+        known_accuracies=dict(known_accuracies),
+    )

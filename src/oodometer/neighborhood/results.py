@@ -8,15 +8,17 @@ value of pa does not depend on the number of draws.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.jsonable import fields_to_jsonable, to_jsonable
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.stats import wilson_interval
+from oodometer.neighborhood.sampling import NeighborhoodSampler
 
 InvarianceMeasure = Literal["ni", "ne", "ei", "pa"]
 MEASURES: tuple[InvarianceMeasure, ...] = ("ni", "ne", "ei", "pa")
@@ -392,8 +394,8 @@ class SamplingCost:
     precision_reached: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class InvarianceResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class InvarianceResult(ResultViews):
     """Invariance of several models in the same neighborhoods of one dataset.
 
     Iterating over the result yields the `ModelInvariance` of each model. The result can be indexed
@@ -425,6 +427,9 @@ class InvarianceResult:
         All settings of the transform and, if it has learned from data, the fingerprint of the data.
     strength : {"up_to", "fixed"}, optional
         Strength of the transform. None if the transform does not have this setting.
+    sampler : NeighborhoodSampler, optional
+        Data and transform, which the report needs to show examples. It is left out when the result
+        is pickled.
 
     Examples
     --------
@@ -434,6 +439,9 @@ class InvarianceResult:
     >>> result.models, result["constant"].mean_with_interval("ni").value
     (('constant',), 1.0)
     """
+
+    renderer: ClassVar[str] = "oodometer.report.neighborhood_views"
+    transient_fields: ClassVar[tuple[str, ...]] = ("sampler",)
 
     data: str
     fingerprint: str
@@ -446,9 +454,10 @@ class InvarianceResult:
     seed: int
     sampling_cost: SamplingCost
     skipped: int
-    results: tuple[ModelInvariance, ...] = field(repr=False)
+    results: tuple[ModelInvariance, ...]
     settings: str = ""
     strength: str | None = None
+    sampler: NeighborhoodSampler | None = None
 
     def __iter__(self) -> Iterator[ModelInvariance]:
         return iter(self.results)
@@ -488,8 +497,36 @@ class InvarianceResult:
             lines += [f"  {warning}" for warning in result.warnings()]
         return "\n".join(lines)
 
+    def key_values(self) -> dict[str, Any]:
+        measure = self.main_measure
+        values = {result.model: result.mean_with_interval(measure).value for result in self}
+        return {
+            "transform": self.transform,
+            "data": self.data,
+            "n": self.n,
+            "draws": self.draws,
+            "models": len(self),
+            "best": max(values, key=lambda name: values[name]),
+            self.measure_prefix(measure).lower(): max(values.values()),
+        }
+
+    @property
+    def main_measure(self) -> str:
+        """Return "ni" if every model classified all draws, else "pa", which allows missing draws."""
+        return "ni" if all(result.complete for result in self) else "pa"
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the table `models`: one row per model and measure."""
+        rows = [
+            {"model": result.model, "measure": self.measure_label(name), **mean.to_dict()}
+            for result in self
+            for name, mean in result.all_measures()
+        ]
+        return {"models": rows}
+
     def to_dict(self) -> dict[str, Any]:
-        values = fields_to_jsonable(self)
+        values = fields_to_jsonable(replace(self, sampler=None))
+        del values["sampler"]
         cost = values.pop("sampling_cost")
         models = values.pop("results")
         return {**values, "sampling_cost": cost, "models": models}

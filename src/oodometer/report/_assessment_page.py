@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oodometer.assessment.optional_analyses import AdditionalResults
+from oodometer.assessment.additional_results import AdditionalResults
 from oodometer.assessment.result import Assessment, concerned_methods
 from oodometer.core.format import few_rows_warning, pluralize
 from oodometer.core.predictions import Predictions

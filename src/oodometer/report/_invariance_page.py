@@ -106,7 +106,7 @@ def invariance_page(
     True
     """
     check_same_run(neighborhoods, sampler)
-    measure = leaderboard.main_measure(neighborhoods)
+    measure = neighborhoods.main_measure
     accuracies, omissions = _collect_accuracies(neighborhoods, sampler, known_accuracies)
     rows = leaderboard.leaderboard_from_neighborhoods(neighborhoods, measure, accuracies)
     details = NeighborhoodDetails(

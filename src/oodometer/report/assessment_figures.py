@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -15,25 +16,39 @@ from oodometer.report import charts, histograms
 from oodometer.report.charts import Figure, FigureTable, IntervalPoint
 from oodometer.report.histograms import ClassShare
 
+# Names of the kinds of figures in sentences.
+FIGURE_NAMES = {
+    "confidence": "confidence",
+    "reliability": "reliability diagram",
+    "classes": "predicted classes",
+}
+
 
 def draw_assessment_figures(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> tuple[list[Figure], list[str]]:
     """Return the figures that can be drawn, and a sentence with the reason for each other one."""
-    source, target = as_assessed(assessment, source, target)
-    builders = {
-        "confidence": partial(_confidence_figure, assessment, source, target),
-        "reliability diagram": partial(_reliability_figure, source),
-        "predicted classes": partial(_classes_figure, source, target),
-    }
-    figures = [_methods_figure(assessment)]
+    builders = prediction_figures(assessment, source, target)
+    figures = [methods_figure(assessment)]
     omissions = []
-    for name, build in builders.items():
+    for kind, build in builders.items():
         try:
             figures.append(build())
         except NotApplicable as reason:
-            omissions.append(f"Figure not shown ({name}): {reason}.")
+            omissions.append(f"Figure not shown ({FIGURE_NAMES[kind]}): {reason}.")
     return figures, omissions
+
+
+def prediction_figures(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> dict[str, Callable[[], Figure]]:
+    """Return functions that draw the figures that need predictions, by kind."""
+    source, target = as_assessed(assessment, source, target)
+    return {
+        "confidence": partial(_confidence_figure, assessment, source, target),
+        "reliability": partial(_reliability_figure, source),
+        "classes": partial(_classes_figure, source, target),
+    }
 
 
 def as_assessed(
@@ -69,7 +84,8 @@ def accuracy_chart(points: list[IntervalPoint], source_accuracy: float) -> chart
     )
 
 
-def _methods_figure(assessment: Assessment) -> Figure:
+def methods_figure(assessment: Assessment) -> Figure:
+    """Draw the estimate of each method with its interval."""
     headline = assessment.headline.estimate.method
     corrected = assessment.shift is not None and assessment.shift.correction != 0.0
     points = [

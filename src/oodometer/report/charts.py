@@ -7,6 +7,8 @@ legible in the light theme, in the dark theme and in print.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -26,6 +28,10 @@ SOURCE_COLOR = "var(--source, #0072B2)"
 TARGET_COLOR = "var(--target, #D55E00)"
 SIDE_COLORS = {"source": SOURCE_COLOR, "target": TARGET_COLOR}
 TEXT_COLOR = "currentColor"
+# Size in pixels and text color of charts in notebooks, which have a white background.
+NOTEBOOK_WIDTH = 480
+NOTEBOOK_HEIGHT = 300
+NOTEBOOK_TEXT_COLOR = "#333333"
 # Names of the two series whose points are drawn differently from all others.
 KNOWN_SERIES = "known"
 HEADLINE_SERIES = "headline"
@@ -100,6 +106,15 @@ class IntervalPoint:
     value: float
     low: float | None = None
     high: float | None = None
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class NamedValue:
+    """Value of a bar with its name; `series` distinguishes the bars of one name."""
+
+    name: str
+    value: float
     series: str = ""
 
 
@@ -326,6 +341,28 @@ def distribution_chart(bars: Mapping[str, Sequence[HistogramBar]], title: str) -
     return to_spec(chart, 240)
 
 
+def bar_chart(
+    bars: Sequence[NamedValue], title: str, *, scale: Literal["linear", "symlog"] = "linear"
+) -> ChartSpec:
+    """Return a chart with one bar per name, or with one bar per series and name."""
+    alt = altair()
+    rows = [asdict(bar) for bar in bars]
+    series = list(dict.fromkeys(bar.series for bar in bars))
+    chart = alt.Chart(_inline_data(rows)).encode(
+        x=alt.X("value:Q", title=title, scale=alt.Scale(type=scale), axis=_number_axis()),
+        y=alt.Y("name:N", sort=None, title=None, scale=alt.Scale(paddingInner=0.25)),
+        tooltip=["name:N", *(["series:N"] if len(series) > 1 else []), "value:Q"],
+    )
+    n_rows = len({bar.name for bar in bars})
+    if len(series) == 1:
+        return to_spec(chart.mark_bar(color=TARGET_COLOR), max(24 * n_rows, 44))
+    grouped = chart.mark_bar().encode(
+        yOffset=alt.YOffset("series:N", sort=None),
+        color=alt.Color("series:N", sort=None, title=None),
+    )
+    return to_spec(grouped, max((8 + 12 * len(series)) * n_rows, 44))
+
+
 def padded_percent_range(values: Sequence[float]) -> list[float]:
     """Return a range that contains all values with a margin, within 0 to 100.
 
@@ -356,6 +393,21 @@ def to_spec(chart: Any, height: int | Literal["container"]) -> ChartSpec:
     spec: ChartSpec = chart.to_dict()
     fit = {"type": "fit" if height == "container" else "fit-x", "contains": "padding"}
     return {**spec, "width": "container", "height": height, "autosize": fit, "config": VEGA_CONFIG}
+
+
+def to_altair(figure: Figure) -> Any:
+    """Return a figure as an Altair chart for notebooks.
+
+    Notebooks draw on a canvas, which knows neither the CSS variables of our pages nor the width of
+    a container, so the chart has fixed colors and a fixed size.
+    """
+    text = re.sub(r"var\(--\w+, (#[0-9A-Fa-f]{6})\)", r"\1", json.dumps(figure.spec))
+    spec: ChartSpec = json.loads(text.replace(TEXT_COLOR, NOTEBOOK_TEXT_COLOR))
+    height = spec["height"] if isinstance(spec["height"], int) else NOTEBOOK_HEIGHT
+    spec |= {"title": figure.title, "width": NOTEBOOK_WIDTH, "height": height}
+    spec["config"] = {**spec["config"], "background": "white"}
+    del spec["autosize"]
+    return altair().Chart.from_dict(spec)
 
 
 def _inline_data(rows: Iterable[ChartRow]) -> Any:

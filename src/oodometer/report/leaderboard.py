@@ -87,11 +87,6 @@ def leaderboard_from_neighborhoods(
     return sorted(rows, key=lambda row: -row.value)
 
 
-def main_measure(neighborhoods: InvarianceResult) -> str:
-    """Return "ni" if every model classified all draws, else "pa", which allows for missing draws."""
-    return "ni" if all(result.complete for result in neighborhoods) else "pa"
-
-
 def accuracies(neighborhoods: InvarianceResult, labels: Array | None) -> dict[str, float]:
     """Return the accuracy of each model on the sampled examples; empty without labels.
 

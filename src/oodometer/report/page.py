@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+import oodometer
 from oodometer.assessment.result import format_interval, format_percent
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
@@ -93,6 +97,16 @@ def jinja_environment(folder: Path | None = None) -> jinja2.Environment:
 def use_nonbreaking_percent(text: str) -> str:
     """Replace the space before percent signs by a no-break space."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def versions_text() -> str:
+    """Return the versions that determine results, for the provenance of a report."""
+    versions = {
+        "oodometer": oodometer.__version__,
+        "Python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _vega_bundle() -> str:

@@ -40,7 +40,7 @@ from oodometer.core.results import STATUS_SHAPES
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, SamplingCost
 
 if TYPE_CHECKING:
-    from oodometer.assessment.optional_analyses import AdditionalResults
+    from oodometer.assessment.additional_results import AdditionalResults
     from oodometer.neighborhood.ranking import RankedModel, Ranking
     from oodometer.neighborhood.suitability import TransformSuitability
     from oodometer.report.demo_page import Comparison

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from oodometer.core.errors import InputError, UnknownName
@@ -235,3 +239,29 @@ def test_row_order_does_not_matter(seed: int) -> None:
             "mean": pytest.approx(other["mean"], abs=1e-9),
             "sd": pytest.approx(other["sd"], abs=1e-9),
         }
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "polars", "pyarrow", "mapping"])
+def test_path_or_frame_gives_the_statistics_of_a_table(form: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(random_columns(3))
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    frame.to_parquet(tmp_path / "table.parquet")
+    data: dict[str, Any] = {
+        "csv": str(tmp_path / "table.csv"),
+        "parquet": tmp_path / "table.parquet",
+        "pandas": frame,
+        "polars": pl.from_pandas(frame),
+        "pyarrow": pa.Table.from_pandas(frame),
+        "mapping": frame.to_dict("list"),
+    }
+    expected = compared(random_columns(3))
+    assert compare_measures(data[form]).rows() == expected.rows()
+    assert len(expected.to_frame()) == len(expected.rows())
+
+
+def test_errors_of_a_path_name_the_file(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("model,accuracy\nm,0.5\n")
+    with pytest.raises(InputError, match=r"table\.csv: The table has no column 'trained_on'"):
+        compare_measures(tmp_path / "table.csv")
+    with pytest.raises(InputError, match="int is not a table"):
+        compare_measures(3)

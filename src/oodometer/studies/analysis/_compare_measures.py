@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from oodometer.core.array_types import Bools
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.studies.analysis.estimation_error import find_estimates
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.grouped_scores import GroupedScores, MeanStd
@@ -42,8 +43,8 @@ FINER_STATISTICS = {
 SAME_AS_PREFIX = "the same as"
 
 
-@dataclass(frozen=True, eq=False)
-class MeasureComparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasureComparison(ResultViews):
     """Statistics of every measure: values per group, and mean and standard deviation over groups.
 
     Parameters
@@ -63,11 +64,30 @@ class MeasureComparison:
         Number of rows without a value, by measure.
     """
 
+    renderer: ClassVar[str] = "oodometer.studies.report.comparison_views"
+
     table: EvaluationTable
     scores: tuple[GroupedScores, ...]
     summaries: Mapping[tuple[str, str, str | None], MeanStd]
     n_unknown_accuracies: int
     n_missing_values: Mapping[str, int]
+
+    def key_values(self) -> dict[str, Any]:
+        return {
+            "measures": len(self.table.measures),
+            "evaluations": len(self.table),
+            "models": len(np.unique(self.table.model)),
+            "domains": len(self.table.domains),
+            "statistics": len(self.scores),
+        }
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the tables `statistics` and `groups`; statistics are means over groups."""
+        statistics = [
+            {name: value for name, value in row.items() if name != "left_out"}
+            for row in self.rows()
+        ]
+        return {"statistics": statistics, "groups": list(self.group_rows())}
 
     def summary(self, measure: str, statistic: str, architecture: str | None = None) -> MeanStd:
         """Return one summary by names; Arch τ has no summary per architecture."""
@@ -114,15 +134,15 @@ class MeasureComparison:
         }
 
 
-def compare_measures(
-    table: EvaluationTable, *, methods: Sequence[str] | None = None
-) -> MeasureComparison:
+def compare_measures(table: Any, *, methods: Sequence[str] | None = None) -> MeasureComparison:
     """Compute how well every measure of a table predicts accuracy, by R2, MAE and Kendall's τ.
 
     Parameters
     ----------
-    table : EvaluationTable
-        Evaluations of models on domains.
+    table : EvaluationTable, path, data frame or mapping of columns
+        Evaluations of models on domains: a Parquet, CSV or Arrow file, a pandas, polars or pyarrow
+        table, or columns, with one row per model and test domain. The columns are model,
+        trained_on, tested_on, accuracy, and one column per measure (or measure and value).
     methods : sequence of str, optional
         Measures that estimate accuracy itself. For these measures, R2 and MAE are also computed
         without a fitted line (`raw_r2`, `raw_mae`). Default: the measures that have the name of an
@@ -136,19 +156,19 @@ def compare_measures(
     Raises
     ------
     InputError
-        If the table has no measure.
+        If the table cannot be read, lacks a column, or has no measure.
     UnknownName
         If `methods` names a measure that the table does not have.
 
     Examples
     --------
-    >>> table = EvaluationTable.read({"model": ["k", "l", "m", "n"], "trained_on": ["a"] * 4,
-    ...     "tested_on": ["b"] * 4, "accuracy": [0.6, 0.7, 0.8, 0.9],
-    ...     "doc": [0.5, 0.6, 0.7, 0.8]})
+    >>> table = {"model": ["k", "l", "m", "n"], "trained_on": ["a"] * 4, "tested_on": ["b"] * 4,
+    ...     "accuracy": [0.6, 0.7, 0.8, 0.9], "doc": [0.5, 0.6, 0.7, 0.8]}
     >>> result = compare_measures(table)
     >>> [round(result.summary("doc", name).mean, 6) for name in ("macro_tau", "mae", "raw_mae")]
     [1.0, 0.0, 10.0]
     """
+    table = EvaluationTable.open(table)
     if not table.measures:
         raise InputError("The table has no measure to compare. Read it with at least one.")
     estimates = find_estimates(table) if methods is None else methods

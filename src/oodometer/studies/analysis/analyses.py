@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from oodometer.core.errors import NotApplicable, UnknownName
 from oodometer.core.jsonable import to_jsonable
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.studies.analysis.averaged_correlations import (
     RESIDUAL_LABEL,
     AveragedCorrelationMatrix,
@@ -50,8 +51,8 @@ STRATEGY_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class AnalysisResult:
+@dataclass(frozen=True, repr=False)
+class AnalysisResult(ResultViews):
     """Result of one named analysis.
 
     Parameters
@@ -66,21 +67,31 @@ class AnalysisResult:
         Sentences below the table. They state units, what was left out, and why.
     """
 
+    renderer: ClassVar[str] = "oodometer.studies.report.analysis_views"
+
     title: str
     values: Any
     table: TextTable
     notes: tuple[str, ...] = ()
 
+    def key_values(self) -> dict[str, Any]:
+        return {"title": self.title, "rows": len(self.table.rows)}
 
-def run_analysis(
-    table: EvaluationTable, name: str, *, rotation: Rotation = DEFAULT_ROTATION
-) -> AnalysisResult:
+    def tables(self) -> dict[str, TableRows]:
+        """Return the table `values`, with numbers instead of text where cells are numbers."""
+        return {"values": self.table.to_records()}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"title": self.title, "values": to_jsonable(self.values), "notes": list(self.notes)}
+
+
+def run_analysis(table: Any, name: str, *, rotation: Rotation = DEFAULT_ROTATION) -> AnalysisResult:
     """Run one analysis of a table of evaluations.
 
     Parameters
     ----------
-    table : EvaluationTable
-        Evaluations of models on domains.
+    table : EvaluationTable, path, data frame or mapping of columns
+        Evaluations of models on domains; see `compare_measures`.
     name : str
         Name of the analysis, one of `ANALYSES`.
     rotation : {"equamax", "varimax", "quartimax"}
@@ -111,6 +122,7 @@ def run_analysis(
     if name not in _RUNNERS:
         raise UnknownName("analysis", name, _RUNNERS)
     check_rotation(rotation)
+    table = EvaluationTable.open(table)
     return _factors(table, rotation) if name == FACTORS else _RUNNERS[name](table)
 
 

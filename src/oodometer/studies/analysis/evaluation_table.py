@@ -139,6 +139,11 @@ class EvaluationTable:
         )
 
     @classmethod
+    def open(cls, data: Any) -> EvaluationTable:
+        """Return a table as it is; read anything else with all of its measures."""
+        return data if isinstance(data, EvaluationTable) else cls.read(data)
+
+    @classmethod
     def read(cls, data: Any, *, measures: Sequence[str] | None = None) -> EvaluationTable:
         """Read a table from a file (.parquet, .csv, .csv.gz, .arrow, .feather), frame or mapping.
 

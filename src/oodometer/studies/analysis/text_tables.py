@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from oodometer.core.errors import UnknownName
 from oodometer.studies.analysis._compare_measures import (
@@ -47,6 +47,22 @@ class TextTable:
         if table_format not in get_args(TableFormat):
             raise UnknownName("table format", table_format, get_args(TableFormat))
         return _FORMATTERS[table_format](self)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one dictionary per row, with numbers instead of text where cells are numbers.
+
+        A standard deviation has a column of its own, and missing cells are None.
+
+        >>> TextTable(("measure", "τ"), (("ni", "0.70 ± 0.10"), ("ac", "–"))).to_records()
+        [{'measure': 'ni', 'τ': 0.7, 'τ (sd)': 0.1}, {'measure': 'ac', 'τ': None, 'τ (sd)': None}]
+        """
+        columns: dict[str, list[Any]] = {}
+        for name, cells in zip(self.header, zip(*self.rows, strict=True), strict=False):
+            parts = [cell.partition(" ± ") for cell in cells]
+            columns[name] = [_parse_cell(mean) for mean, _, _ in parts]
+            if any(sign for _, sign, _ in parts):
+                columns[f"{name} (sd)"] = [_parse_cell(sd) for _, _, sd in parts]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _mark_best(self, mark: Callable[[str], str]) -> list[list[str]]:
         return [
@@ -110,6 +126,16 @@ def format_cell(mean: float | None, sd: float | None, digits: int) -> str:
     text = f"{mean:.0f}" if abs(mean) >= 1000 else f"{mean:.{digits}f}"
     deviation = "" if sd is None or abs(mean) >= 1000 else f" ± {sd:.{digits}f}"
     return text + deviation
+
+
+def _parse_cell(text: str) -> float | str | None:
+    """Return a cell as a number if it is one; None if it is missing."""
+    if text in ("", MISSING_CELL):
+        return None
+    try:
+        return float(text.replace("−", "-").replace(",", ""))
+    except ValueError:
+        return text
 
 
 def _markdown(table: TextTable) -> str:

@@ -110,7 +110,7 @@ def study_page(
             "title": title,
             "subject": study_description(comparison),
             "verdict": verdict(comparison),
-            "overview": _overview_figure(comparison),
+            "overview": overview_figure(comparison),
             "tables": study_tables(comparison),
             "labelled": [name for name in table.measures if name not in label_free],
             "kinds": len(table.architectures),
@@ -162,7 +162,7 @@ def _run_page_analyses(
     return results, reasons
 
 
-def _overview_figure(comparison: MeasureComparison) -> Figure | None:
+def overview_figure(comparison: MeasureComparison) -> Figure | None:
     """Chart the sorting statistic of the most informative measures with standard deviations."""
     order = sort_statistic(comparison)
     if order is None:

@@ -1,0 +1,291 @@
+"""estimate() on files, data frames and arrays: the same result as on Predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+import oodometer
+from oodometer.assessment import streaming
+from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.predictions import Predictions
+from oodometer.data import batch_reader
+from oodometer.testing import toy_pair
+
+SOURCE, TARGET = (Predictions.from_probs(rows.probs, labels=rows.labels) for rows in toy_pair())
+OPTIONS: dict[str, Any] = {"methods": ["doc", "atc-mc"], "replicates": 20}
+
+
+def columns_of(rows: Predictions, *, labelled: bool) -> dict[str, Any]:
+    columns: dict[str, Any] = {f"prob_{j}": rows.probs[:, j] for j in range(rows.k)}
+    return {**columns, "label": rows.labels} if labelled else columns
+
+
+SOURCE_COLUMNS = columns_of(SOURCE, labelled=True)
+TARGET_COLUMNS = columns_of(TARGET, labelled=False)
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, Any]:
+    return oodometer.estimate(SOURCE, TARGET, **OPTIONS).to_dict()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pq.write_table(pa.table(SOURCE_COLUMNS), tmp_path / "source.parquet")
+    pd.DataFrame(TARGET_COLUMNS).to_parquet(tmp_path / "target.parquet")
+    pd.DataFrame(TARGET_COLUMNS).to_csv(tmp_path / "target.csv", index=False)
+    feather.write_feather(pa.table(TARGET_COLUMNS), str(tmp_path / "target.feather"))
+    np.savez(tmp_path / "source.npz", probs=SOURCE.probs, labels=np.asarray(SOURCE.labels))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pd.DataFrame(SOURCE_COLUMNS), pl.DataFrame(TARGET_COLUMNS)),
+        (pa.table(SOURCE_COLUMNS), pd.DataFrame(TARGET_COLUMNS)),
+        (pl.DataFrame(SOURCE_COLUMNS), pa.table(TARGET_COLUMNS)),
+        ((SOURCE.probs, SOURCE.labels), TARGET.probs),
+        ((SOURCE.probs.tolist(), list(np.asarray(SOURCE.labels))), TARGET.probs.tolist()),
+        ((SOURCE.probs, SOURCE.labels), (TARGET.probs, None)),
+        ((SOURCE.probs, SOURCE.labels), (TARGET.probs, TARGET.labels)),
+        (SOURCE, pd.DataFrame({**TARGET_COLUMNS, "label": TARGET.labels})),
+    ],
+    ids=["pandas", "pyarrow", "polars", "arrays", "lists", "no-labels", "labels", "labelled-frame"],
+)
+def test_frames_and_arrays_give_the_result_of_predictions(
+    source: Any, target: Any, expected: dict[str, Any]
+) -> None:
+    assert oodometer.estimate(source, target, **OPTIONS).to_dict() == expected
+    assert oodometer.Reference(source, **OPTIONS).estimate(target).to_dict() == expected
+
+
+@pytest.mark.parametrize("source", ["source.parquet", "source.npz"])
+@pytest.mark.parametrize("target", ["target.parquet", "target.csv", "target.feather"])
+def test_files_give_the_result_of_predictions(
+    folder: Path, source: str, target: str, expected: dict[str, Any]
+) -> None:
+    result = oodometer.estimate(folder / source, str(folder / target), **OPTIONS)
+    assert result.to_dict() == expected
+    assert result.inputs is not None
+    assert result.inputs.name == target
+
+
+def test_index_of_a_pandas_frame_is_not_a_column(expected: dict[str, Any]) -> None:
+    frame = pd.DataFrame(SOURCE_COLUMNS)
+    shuffled = frame.set_index(np.arange(len(frame))[::-1] + 7)
+    assert oodometer.estimate(shuffled, TARGET, **OPTIONS).to_dict() == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        (
+            (3 * np.log(SOURCE.probs), SOURCE.labels),
+            TARGET,
+            "source: probs must be between 0 and 1",
+        ),
+        (SOURCE, TARGET.probs * 3, "target: probs must be between 0 and 1"),
+        (SOURCE, TARGET.probs * 0.5, "target: probs must sum to 1"),
+    ],
+)
+def test_arrays_are_never_read_as_logits(source: Any, target: Any, words: str) -> None:
+    with pytest.raises(InputError, match=rf"{words}.*Predictions\.from_logits"):
+        oodometer.estimate(source, target)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"source": SOURCE.probs}, "The source has no labels"),
+        ({"source": pd.DataFrame(TARGET_COLUMNS)}, "label"),
+        ({"target": pd.DataFrame({"score": [0.5]})}, "target: .*column"),
+        ({"target": 3.0}, "target must be Predictions, the path of a file, a data frame"),
+        ({"target": None}, "got NoneType"),
+        ({"target": "missing.parquet"}, "missing.parquet"),
+        ({"segment_by": "site"}, "segment_by names the column 'site', but the target is not"),
+        ({"source_segment_by": "site"}, "The source has no column 'site'"),
+        ({"metrics": "f2"}, "No expected metric is called 'f2'"),
+    ],
+)
+def test_errors_name_the_argument_and_the_remedy(change: dict[str, Any], words: str) -> None:
+    arguments: dict[str, Any] = {"source": SOURCE, "target": TARGET, **change}
+    with pytest.raises(InputError, match=words):
+        oodometer.estimate(**arguments)
+
+
+# Columns of tables --------------------------------------------------------------------------------
+
+
+def test_segments_are_read_from_a_column_of_target_and_source() -> None:
+    sites = [np.where(np.arange(rows.n) % 2, "new", "old") for rows in (SOURCE, TARGET)]
+    arrays = oodometer.estimate(
+        SOURCE, TARGET, segment_by=sites[1], source_segment_by=sites[0], **OPTIONS
+    )
+    frames = [
+        pd.DataFrame({**columns, "site": site})
+        for columns, site in zip((SOURCE_COLUMNS, TARGET_COLUMNS), sites, strict=True)
+    ]
+    assert oodometer.estimate(*frames, segment_by="site", **OPTIONS).segments == arrays.segments
+    reference = oodometer.Reference(frames[0], segment_by="site", **OPTIONS)
+    assert reference.estimate(frames[1], segment_by="site").segments == arrays.segments
+    alone = oodometer.estimate(SOURCE, frames[1], segment_by="site", **OPTIONS)
+    assert {segment.n_source for segment in alone.segments} == {0}
+
+
+def test_labels_of_some_rows_are_used() -> None:
+    labels: list[Any] = np.asarray(TARGET.labels).tolist()
+    some = [label if row < 150 else None for row, label in enumerate(labels)]
+    expected = oodometer.estimate(SOURCE, TARGET, target_labels=some, **OPTIONS)
+    assert expected.uses_target_labels
+    frame = pd.DataFrame(TARGET_COLUMNS).assign(label=pd.array(some, dtype="Int64"))
+    for target in (frame, (TARGET.probs, some)):
+        result = oodometer.estimate(SOURCE, target, **OPTIONS)
+        assert result.to_dict() == expected.to_dict()
+
+
+def test_other_models_can_be_arrays_or_files(folder: Path) -> None:
+    other = np.roll(TARGET.probs, 1, axis=0)
+    expected = oodometer.estimate(
+        SOURCE, TARGET, methods="gde", replicates=20, other_models=Predictions.from_probs(other)
+    )
+    pd.DataFrame(columns_of(Predictions.from_probs(other), labelled=False)).to_parquet(
+        folder / "other.parquet"
+    )
+    for models in (other, [other], folder / "other.parquet"):
+        result = oodometer.estimate(
+            SOURCE, TARGET, methods="gde", replicates=20, other_models=models
+        )
+        assert result["gde"] == expected["gde"]
+
+
+# History ------------------------------------------------------------------------------------------
+
+
+def test_history_can_be_a_frame_a_path_or_labelled_arrays(tmp_path: Path) -> None:
+    estimates, truths = np.linspace(0.7, 0.9, 8), np.linspace(0.65, 0.92, 8)
+    past = oodometer.History(estimates, truths)
+    expected = oodometer.estimate(SOURCE, TARGET, history=past, **OPTIONS).shift
+    assert expected is not None
+    assert expected.n_domains == 8
+    frame = pd.DataFrame({"estimate": estimates, "truth": truths})
+    frame.to_parquet(tmp_path / "history.parquet")
+    for history in (frame, tmp_path / "history.parquet", [str(tmp_path / "history.parquet")]):
+        assert oodometer.estimate(SOURCE, TARGET, history=history, **OPTIONS).shift == expected
+    parts = [SOURCE.rows(np.arange(j, SOURCE.n, 6)) for j in range(6)]
+    domains = oodometer.estimate(SOURCE, TARGET, history=parts, **OPTIONS).shift
+    pairs = [(part.probs, part.labels) for part in parts]
+    assert oodometer.estimate(SOURCE, TARGET, history=pairs, **OPTIONS).shift == domains
+
+
+def test_table_of_estimates_and_files_of_predictions_are_not_mixed(folder: Path) -> None:
+    frame = pd.DataFrame({"estimate": [0.5], "truth": [0.5]})
+    with pytest.raises(InputError, match=r"history was given 2 files\. Give one such table"):
+        oodometer.estimate(SOURCE, TARGET, history=[frame, folder / "source.parquet"])
+
+
+# Files larger than memory ---------------------------------------------------------------------------
+
+
+def test_large_files_are_read_in_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = folder / "source.parquet", folder / "target.parquet"
+    whole = oodometer.estimate(*paths, **OPTIONS)
+    monkeypatch.setattr(batch_reader, "MAX_WHOLE_FILE_BYTES", 1000)
+    monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 100)
+    with mock.patch.object(streaming, "scan", wraps=streaming.scan) as scan:
+        result = oodometer.estimate(*paths, metrics="f1", **OPTIONS)
+    assert scan.call_count == 1
+    assert result["doc"].value == pytest.approx(whole["doc"].value)
+    assert result.n_target == TARGET.n
+    assert result.inputs is not None
+    assert (result.inputs.target.n, result.inputs.name) == (100, "target.parquet")
+    assert "random sample of 100 target rows" in result.to_dict()["additional"]["reasons"][-1]
+    assert oodometer.estimate_files(*paths)["doc"].value == result["doc"].value
+    result.to_html(folder / "report.html")
+    assert "target.parquet" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"segment_by": np.zeros(TARGET.n)}, "segment_by must be the name of a column"),
+        ({"target_labels": [0] * TARGET.n}, "target_labels cannot be used"),
+        ({"other_models": TARGET}, "other_models cannot be used"),
+    ],
+)
+def test_options_that_need_all_rows_are_rejected_for_large_files(
+    folder: Path, option: dict[str, Any], words: str
+) -> None:
+    parts = folder / "parts"
+    parts.mkdir()
+    (folder / "target.parquet").rename(parts / "a.parquet")
+    with pytest.raises(InputError, match=words):
+        oodometer.estimate(folder / "source.parquet", parts, **option)
+
+
+# Optional analyses ------------------------------------------------------------------------------------
+
+
+def test_metrics_bound_and_margin_are_attributes() -> None:
+    sites = np.arange(TARGET.n) % 2
+    result = oodometer.estimate(
+        SOURCE,
+        TARGET,
+        metrics=["f1", "Average-Precision"],
+        bound=True,
+        margin=0.05,
+        segment_by=sites,
+        **OPTIONS,
+    )
+    requests = AdditionalRequests(metrics=("f1", "average_precision"), bound=True, margin=0.05)
+    reference = oodometer.Reference(SOURCE, **OPTIONS)
+    expected = run_additional(requests, reference, TARGET, segment_by=sites)
+    assert result.additional == expected
+    assert (result.metrics, result.bound) == (expected.metrics, expected.bound)
+    assert result.noninferiority == expected.verdict
+    assert {metric.metric for metric in result.metrics} == {"f1", "average_precision"}
+    assert result.bound is not None
+    assert result.to_dict()["additional"] == expected.to_dict()
+    assert len(result.to_frame("metrics")) == len(result.metrics)
+
+
+def test_margin_that_applies_is_tested() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 2000)
+    logits = rng.normal(size=(2000, 2)) + 1.5 * np.eye(2)[labels]
+    rows = Predictions.from_logits(logits, labels=labels)
+    result = oodometer.estimate(
+        rows.rows(np.arange(1000)), rows.rows(np.arange(1000, 2000)), margin=0.1, methods="doc"
+    )
+    assert result.noninferiority is not None
+    assert result.noninferiority.decision == "SUITABLE"
+    assert result.to_dict()["additional"]["suitability"] == result.noninferiority.to_dict()
+    assert (result.metrics, result.bound) == ((), None)
+
+
+def test_unknown_metric_is_reported_before_the_estimation() -> None:
+    with (
+        mock.patch.object(oodometer.Reference, "prepare") as prepare,
+        pytest.raises(UnknownName, match="There are: accuracy, precision"),
+    ):
+        oodometer.estimate(SOURCE, TARGET, metrics=["f2"])
+    assert prepare.call_count == 0
+
+
+def test_nothing_additional_is_computed_by_default(expected: dict[str, Any]) -> None:
+    assert "additional" not in expected
+    result = oodometer.estimate(SOURCE, TARGET, **OPTIONS)
+    assert (result.additional, result.metrics, result.bound, result.noninferiority) == (
+        None, (), None, None,
+    )  # fmt: skip
