@@ -19,9 +19,7 @@ from oodometer.estimators.aline import MIN_AGREEMENT_R2
 from oodometer.testing import toy_predictions
 
 
-def regime_facts(
-    *weights: float, deviations: float = 9.0, misfit: float = 0.0
-) -> dict[str, float]:
+def regime_facts(*weights: float, deviations: float = 9.0, misfit: float = 0.0) -> dict[str, float]:
     names = ("weight_confidence", "weight_label_shift", "weight_transport")
     return {
         **dict(zip(names, weights, strict=True)),

@@ -19,7 +19,6 @@ from oodometer.assessment.typical_range import (
     LEVEL,
     REFERENCE_WEIGHT,
     SIZE_BANDWIDTH,
-    TAIL,
     Covariates,
     PastErrors,
     ReferenceErrors,
@@ -128,8 +127,8 @@ def naive_range(value: float, covariates: Covariates, reference: ReferenceErrors
         error = columns["truth"][row] - columns["estimate"][row]
         pairs.append((error / own, weights[row] * naive_similarity(own, size)))
     sampling = 1.959964 * covariates.standard_error
-    low = min(size * naive_quantile(pairs, TAIL), -sampling)
-    high = max(size * naive_quantile(pairs, 1 - TAIL), sampling)
+    low = min(size * naive_quantile(pairs, (1 - LEVEL) / 2), -sampling)
+    high = max(size * naive_quantile(pairs, (1 + LEVEL) / 2), sampling)
     return [max(value + low, 0.0), min(value + high, 1.0)]
 
 
@@ -239,9 +238,8 @@ def test_range_covers_new_cases_of_the_same_kind_at_the_nominal_level() -> None:
             float(cases.columns["estimate"][row]), covariates, reference=reference
         )
         hits[row] = result.low <= cases.columns["truth"][row] <= result.high
-    # New cases of the same suites are covered more often than 90 %, the level for other suites.
     # The standard error of the coverage is about 1.5 points, because suite c has 300 cases.
-    assert 1 - 2 * TAIL - 0.04 <= cases.weights @ hits <= 1 - 2 * TAIL + 0.05
+    assert LEVEL - 0.04 <= cases.weights @ hits <= LEVEL + 0.05
 
 
 def test_range_grows_with_the_shift_and_is_at_least_the_confidence_interval() -> None:
@@ -335,7 +333,7 @@ def test_reference_cases_count_as_much_as_a_number_of_past_domains(n: int) -> No
     result = range_with(history, covariates=covariates)
     ratios, weights = REFERENCE.errors / REFERENCE.sizes, REFERENCE.weights_near(size)
     pairs = list(zip(ratios.tolist(), weights.tolist(), strict=True))
-    level = TAIL * (n + REFERENCE_WEIGHT) / REFERENCE_WEIGHT
+    level = (1 - LEVEL) / 2 * (n + REFERENCE_WEIGHT) / REFERENCE_WEIGHT
     ends = [0.7 + size * naive_quantile(pairs, each) for each in (level, 1 - level)]
     assert [result.low, result.high] == pytest.approx(ends, abs=1e-9)
 

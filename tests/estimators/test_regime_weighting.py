@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def naive_misfit(source: Predictions, target: Predictions, weights: Floats) -> f
         of_class = source.classes == class_
         edges = np.quantile(source.confidence[of_class], [0.2, 0.4, 0.6, 0.8])
         bounds = [-1.0, *edges, 2.0]
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        for low, high in pairwise(bounds):
             inside, in_target = (
                 (rows.classes == class_) & (rows.confidence > low) & (rows.confidence <= high)
                 for rows in (source, target)

@@ -33,10 +33,6 @@ from oodometer.core.results import Estimate
 from oodometer.core.stats import Z95
 
 LEVEL = 0.9
-# Share of the weights of the cases beyond each end of the range. It is less than 5 %, because a new
-# suite differs from all reference suites: with this share, 90 % of the accuracies are in the ranges
-# that unrelated suites give (docs/results/quality_headline.md).
-TAIL = 0.04
 METHOD = "regime"
 TABLE = "reference_errors.csv"
 COVARIATES = ("standard_error", "domain_auc", "remaining_auc", "confidence_distance")
@@ -306,7 +302,7 @@ def typical_range(
         weights.append(similarity(source_batches.expected_errors, size))
     low, high = (
         size * weighted_quantile(np.concatenate(ratios), np.concatenate(weights), quantile)
-        for quantile in (TAIL, 1 - TAIL)
+        for quantile in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
     )
     # Few batches of the source can be estimated well by chance.
     sampling = Z95 * covariates.standard_error
