@@ -23,6 +23,10 @@ METHOD_ORDER = (
 )  # fmt: skip
 # Methods that are always run, because the headline or a diagnostic needs them.
 NEEDED_METHODS = ("regime", "ac", "doc", "atc-mc", "im", "cot", "iw")
+# Kinds of shift that the method `regime` distinguishes.
+LOOK_ALIKE = "source and target look alike"
+LABEL_SHIFT = "class frequencies changed, and little else did"
+OTHER_SHIFT = "more than the class frequencies changed"
 
 
 def select_headline(
@@ -59,25 +63,29 @@ def select_headline(
 def describe_regime(estimate: Estimate) -> str:
     """Return which kind of shift was found, and the AUROCs that show it."""
     facts = estimate.facts
+    kind = kind_of_shift(estimate)
     auc, reweighted = facts["regime_auc"], facts["regime_auc_reweighted"]
-    separates = (
-        "a classifier can tell source and target apart by the model's outputs (AUROC "
-        f"{auc:.2f}; 0.5 is chance)"
-    )
-    if facts["weight_other_shift"] > 0.5:
+    if kind == LOOK_ALIKE:
         return (
-            f"more than the class frequencies changed: {separates}, also after the estimated class "
-            f"frequencies were made equal ({reweighted:.2f})"
+            f"{kind}: a classifier can hardly tell them apart by the model's outputs (AUROC "
+            f"{auc:.2f}; 0.5 is chance)"
         )
-    if facts["regime_auc_deviations"] > ALIKE_DEVIATIONS:
-        return (
-            f"class frequencies changed, and little else did: {separates}, but less well after the "
-            f"estimated class frequencies were made equal ({reweighted:.2f})"
-        )
+    after = "also" if kind == OTHER_SHIFT else "but less well"
     return (
-        "source and target look alike: a classifier can hardly tell them apart by the model's "
-        f"outputs (AUROC {auc:.2f}; 0.5 is chance)"
+        f"{kind}: a classifier can tell source and target apart by the model's outputs (AUROC "
+        f"{auc:.2f}; 0.5 is chance), {after} after the estimated class frequencies were made equal "
+        f"({reweighted:.2f})"
     )
+
+
+def kind_of_shift(estimate: Estimate) -> str:
+    """Return which kind of shift the method `regime` found; an empty text for other methods."""
+    facts = estimate.facts
+    if "weight_other_shift" not in facts:
+        return ""
+    if facts["weight_other_shift"] > 0.5:
+        return OTHER_SHIFT
+    return LABEL_SHIFT if facts["regime_auc_deviations"] > ALIKE_DEVIATIONS else LOOK_ALIKE
 
 
 def excluded_methods(
