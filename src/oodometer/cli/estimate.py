@@ -36,11 +36,19 @@ from oodometer.cli._options import (
     OtherModelPaths,
     Quiet,
     Seed,
+    Verbose,
     WorkerOptions,
     split_names,
     with_option_groups,
 )
-from oodometer.cli._runtime import console, print_error, print_json, print_note, progress_bar
+from oodometer.cli._runtime import (
+    check_verbosity,
+    console,
+    print_error,
+    print_json,
+    print_note,
+    progress_bar,
+)
 from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
@@ -267,12 +275,7 @@ def estimate(
     fail_below: Annotated[
         float | None, typer.Option(help="Exit with code 1 if the headline is below this fraction.")
     ] = None,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", "-v", help="Show all methods, diagnostics and segments with explanations."
-        ),
-    ] = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -301,8 +304,7 @@ def estimate(
     check_fraction(fail_below, "--fail-below")
     check_report_path(html)
     page_options.check(html)
-    if verbose and quiet:
-        raise InputError("Both --verbose and --quiet are given. Give only one of them.")
+    check_verbosity(verbose, quiet)
     if len(target) > 1:
         _reject_several_targets(
             {

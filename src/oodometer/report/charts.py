@@ -26,8 +26,9 @@ SOURCE_COLOR = "var(--source, #0072B2)"
 TARGET_COLOR = "var(--target, #D55E00)"
 SIDE_COLORS = {"source": SOURCE_COLOR, "target": TARGET_COLOR}
 TEXT_COLOR = "currentColor"
-# Names of the two series whose points are drawn differently from all others.
+# Names of the series whose points are drawn differently from all others.
 KNOWN_SERIES = "known"
+TRUTH_SERIES = "truth"
 HEADLINE_SERIES = "headline"
 VEGA_CONFIG: ChartSpec = {
     "background": "transparent",
@@ -143,12 +144,16 @@ def interval_chart(
     dots = base.mark_point(filled=True, opacity=1).encode(
         x=alt.X("value:Q", scale=scale, title=title, axis=axis),
         color=_series_encoding(
-            alt.Color, series, {KNOWN_SERIES: SOURCE_COLOR}, TARGET_COLOR, legend
+            alt.Color,
+            series,
+            {KNOWN_SERIES: SOURCE_COLOR, TRUTH_SERIES: SOURCE_COLOR},
+            TARGET_COLOR,
+            legend,
         ),
         shape=_series_encoding(
             alt.Shape,
             series,
-            {KNOWN_SERIES: "square", HEADLINE_SERIES: "diamond"},
+            {KNOWN_SERIES: "square", TRUTH_SERIES: "square", HEADLINE_SERIES: "diamond"},
             "circle",
             legend,
         ),
