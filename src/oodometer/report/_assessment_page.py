@@ -13,6 +13,7 @@ from oodometer.estimators.atc import atc_source_bound
 from oodometer.report.assessment_figures import draw_assessment_figures
 from oodometer.report.page import render
 from oodometer.report.segments import is_time_series, segment_figure, select_table_segments
+from oodometer.report.terminal import drop_empty_columns
 from oodometer.report.verdict import short_verdict, worst_segments
 
 # Number of segments in the table above the folded table of all segments.
@@ -105,6 +106,7 @@ def assessment_page(
             "worst": worst_segments(assessment.segments, MAX_WORST_SEGMENTS),
             "segments": select_table_segments(assessment.segments),
             "few_rows": few_rows_warning([segment.n for segment in assessment.segments]),
+            "drop_empty_columns": drop_empty_columns,
             "pluralize": pluralize,
             "concerned_methods": concerned_methods,
             "reproduce": reproduce,

@@ -98,7 +98,8 @@ def _methods_figure(assessment: Assessment, required: float | None) -> Figure:
         caption="Each point is the estimate of one method; its line is the 95 % confidence "
         f"interval (sampling error only). The diamond is the headline "
         f"({headline}{', before its correction by the history' if corrected else ''}); the dashed "
-        f"line is the accuracy on the source ({format_percent(assessment.source_accuracy)} %). The "
+        f"line labelled “source” is the accuracy on the source "
+        f"({format_percent(assessment.source_accuracy)} %). The "
         "methods have different assumptions, so estimates that agree are more credible.",
         alt=f"Estimates of {len(points)} methods between {format_percent(min(values))} and "
         f"{format_percent(max(values))} %; the accuracy on the source is "

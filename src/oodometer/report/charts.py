@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from oodometer.core.optional_imports import require
 from oodometer.report.histograms import (
     ClassShare,
@@ -30,6 +32,7 @@ TEXT_COLOR = "currentColor"
 KNOWN_SERIES = "known"
 TRUTH_SERIES = "truth"
 HEADLINE_SERIES = "headline"
+MAX_DATE_TICKS = 8
 VEGA_CONFIG: ChartSpec = {
     "background": "transparent",
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
@@ -191,7 +194,13 @@ def timeline_chart(
     scale = alt.Scale(domain=domain, nice=False, zero=False)
     formats = {4: "%Y", 7: "%Y-%m", 13: "%m-%d %H:00"}
     date_format = formats.get(len(points[0].name), "%Y-%m-%d")
-    axis = alt.Axis(grid=False, format=date_format, labelOverlap="greedy", labelSeparation=12)
+    axis = alt.Axis(
+        grid=False,
+        format=date_format,
+        values=_tick_times([row["name"] for row in ordered]),
+        labelOverlap="greedy",
+        labelSeparation=12,
+    )
     dates = alt.X("at:T", scale=alt.Scale(type="utc"), title=None, axis=axis)
     base = alt.Chart(_inline_data(rows)).encode(x=dates)
     band = base.mark_area(color=TARGET_COLOR, opacity=0.25).encode(
@@ -211,6 +220,16 @@ def timeline_chart(
         label = level.mark_text(color=rule.color, align=align, baseline="bottom", dy=-3)
         labels.append(label.encode(text="text:N", x=alt.value(x)))
     return to_spec(alt.layer(*lines, band, line, dots, *labels), 240)
+
+
+def _tick_times(names: Sequence[str]) -> list[int]:
+    """Return evenly chosen dates as milliseconds since 1970.
+
+    >>> _tick_times(["1970-01-01", "1970-01-02"])
+    [0, 86400000]
+    """
+    step = -(-len(names) // MAX_DATE_TICKS)
+    return [int(np.datetime64(name, "ms").astype(np.int64)) for name in names[::step]]
 
 
 def _utc_time(name: str) -> str:

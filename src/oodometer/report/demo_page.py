@@ -92,7 +92,7 @@ def headline_rows(rows: Sequence[Comparison]) -> list[HeadlineRow]:
 def headline_sentences(rows: Sequence[HeadlineRow]) -> tuple[str, ...]:
     """Return what the tool said, what was true, and how often the range contained the truth.
 
-    >>> shift = ShiftInterval(low=0.7, high=0.9, level=0.9)
+    >>> shift = ShiftInterval(0.7, 0.9, 0.9, n_domains=0, scaled_by_spread=False, bias=0.0)
     >>> headline_sentences([HeadlineRow("blur", 0.75, Estimate(0.8), shift, "ok")])[0]
     'On average over 1 shift, the tool said 80.0 %, the truth was 75.0 %, inside the typical range in 1 of 1 case.'
     """
@@ -335,7 +335,7 @@ def _headline_figure(rows: Sequence[HeadlineRow]) -> Figure:
     ends = [end for row in rows for end in (row.shift.low, row.shift.high, row.truth)]
     return Figure(
         key="headlines",
-        title="What the tool said, and what was true",
+        title="Estimate, typical range and truth",
         caption="The circle is the estimate of the tool, made without labels; its line is the "
         "typical range. The square is the true accuracy.",
         alt=f"Estimates, typical ranges and true accuracies under {pluralize(len(rows), 'shift')}; "

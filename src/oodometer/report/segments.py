@@ -124,8 +124,9 @@ def _timeline_figure(assessment: Assessment, required: float | None) -> Figure:
         title="Estimates over time",
         caption=f"Estimate for each {_date_unit([segment.value for segment in drawn])}; "
         "the band is the 95 % confidence interval (sampling error only) and is wide where there "
-        "are few rows. The dashed line is the accuracy on the source. Changes smaller than the "
-        f"band mean little.{omission}",
+        "are few rows. The blue dashed line is the accuracy on the source"
+        f"{'' if required is None else ', the other one the required accuracy'}. Changes smaller "
+        f"than the band mean little.{omission}",
         alt=f"Estimates from {drawn[0].value} to {drawn[-1].value}; the lowest is "
         f"{lowest.value:.1f} %, for {lowest.name}, the last {points[-1].value:.1f} %.",
         spec=charts.timeline_chart(
