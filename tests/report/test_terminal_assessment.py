@@ -11,7 +11,11 @@ from rich.console import Console
 
 import oodometer
 from oodometer import Assessment, Predictions, Reference
-from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
+from oodometer.assessment.optional_analyses import (
+    AdditionalRequests,
+    resolve_expected_metrics,
+    run_additional,
+)
 from oodometer.assessment.result import format_interval, format_percent
 from oodometer.core.results import STATUS_SHAPES
 from oodometer.report import terminal_assessment
@@ -129,13 +133,15 @@ def test_answer_has_at_most_25_lines_of_80_columns(
     result = oodometer.estimate(source, target, replicates=20, **options)
     additional = None
     if with_more:
-        requests = AdditionalRequests(metrics=("precision", "f1"), bound=True, margin=0.05)
+        requests = AdditionalRequests(
+            metrics=resolve_expected_metrics(["all"]), bound=True, margin=0.05
+        )
         additional = run_additional(requests, Reference(source), target)
     lines = answer(result, required=required, additional=additional).splitlines()
     assert MAX_LINES == 25
     assert 8 <= len(lines) <= MAX_LINES
     assert max(map(len, lines)) <= 80
-    assert ("Non-inferiority test" in "\n".join(lines)) == with_more
+    assert ("Lower bound (DIS²)" in "\n".join(lines)) == with_more
 
 
 def test_long_lists_are_shortened_and_counted() -> None:
@@ -144,7 +150,7 @@ def test_long_lists_are_shortened_and_counted() -> None:
     text = answer(result)
     assert "Segments: 3 of 40, lowest first" in text
     values = sorted(s.estimate.value for s in result.segments if s.estimate)
-    shown = [line.split()[2] for line in text.splitlines() if line[:2].strip().isdigit()]
+    shown = [line.split()[2] for line in text.splitlines() if line[:7].strip().isdigit()]
     assert shown == [format_percent(value) for value in values[:3]]
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 # Maximum number of lines of the short answer, in a terminal of at least 80 columns.
 MAX_LINES = 25
-# Lists are shortened to this number of lines before blank lines are left out.
-MIN_LIST_LINES = 2
 MAX_SHOWN_SEGMENTS = 3
 MAX_SHOWN_NOTES = 2
 # Width of the names before the numbers of the short answer.
@@ -91,7 +89,8 @@ def show_answer(console: Console, result: TargetResult, *, required: float | Non
         _wrap(console, _problem_lines(assessment)),
         [*_next_step(console, result, name_target=False), *_wrap(console, [DETAILS_HINT])],
     ]
-    _print_sections(console, sections, shortened=5)
+    # The problems, then the metrics, the segments and the notes.
+    _print_sections(console, sections, shortened={5: 2, 2: 1, 3: 3, 4: 1})
 
 
 def show_answers(
@@ -117,7 +116,7 @@ def show_answers(
     ]
     used = sum(len(section) + 1 for section in others if section)
     listed = _listed_targets(console, results, MAX_LINES - used)
-    _print_sections(console, [others[0], listed, *others[1:]], shortened=2)
+    _print_sections(console, [others[0], listed, *others[1:]], shortened={2: 2, 3: 3})
 
 
 def _numbers(assessment: Assessment) -> list[tuple[str, Line]]:
@@ -338,28 +337,36 @@ def _table_lines(console: Console, content: TerminalTable) -> list[Text]:
     return list(content.__rich_console__(console, console.options))
 
 
-def _print_sections(console: Console, sections: Sequence[list[Text]], *, shortened: int) -> None:
+def _print_sections(
+    console: Console, sections: Sequence[list[Text]], *, shortened: Mapping[int, int]
+) -> None:
     """Print sections with blank lines between them, in at most `MAX_LINES` lines if possible.
 
-    If there are too many lines, the end of the section with the number `shortened` is left out,
-    then the blank lines.
+    If there are too many lines, the ends of sections are left out, and then the blank lines.
+    `shortened` maps the number of a section to the number of lines that are kept in any case, in
+    the order in which sections are shortened.
     """
-    excess = sum(map(len, sections)) + sum(map(bool, sections)) - 1 - MAX_LINES
     kept = list(sections)
-    long = sections[shortened]
-    if excess > 0 and len(long) > MIN_LIST_LINES:
-        n_kept = max(len(long) - excess - 1, MIN_LIST_LINES)
-        more = text_line(f"… and {len(long) - n_kept} more (--verbose)")
-        kept[shortened] = [*long[:n_kept], more]
-    n_lines = sum(map(len, kept))
-    has_blanks = n_lines + sum(map(bool, kept)) - 1 <= MAX_LINES
-    started = False
-    for section in kept:
-        if section and started and has_blanks:
+    n_blank = sum(map(bool, kept)) - 1
+    for number, min_lines in shortened.items():
+        excess = sum(map(len, kept)) + n_blank - MAX_LINES
+        if excess > 0:
+            kept[number] = _shorten(kept[number], excess, min_lines)
+    has_blanks = sum(map(len, kept)) + n_blank <= MAX_LINES
+    first = next(number for number, section in enumerate(kept) if section)
+    for number, section in enumerate(kept):
+        if section and number > first and has_blanks:
             console.print()
         for line in section:
             console.print(line, soft_wrap=True)
-        started = started or bool(section)
+
+
+def _shorten(lines: list[Text], excess: int, min_lines: int) -> list[Text]:
+    """Leave out the last lines and print their number instead."""
+    n_kept = max(len(lines) - excess - 1, min_lines)
+    if n_kept >= len(lines) - 1:
+        return lines
+    return [*lines[:n_kept], text_line(f"… and {len(lines) - n_kept} more (--verbose)")]
 
 
 def show_details(
