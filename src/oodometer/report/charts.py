@@ -7,11 +7,10 @@ legible in the light theme, in the dark theme and in print.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
-
-import numpy as np
 
 from oodometer.core.optional_imports import require
 from oodometer.report.histograms import (
@@ -28,6 +27,7 @@ SOURCE_COLOR = "var(--source, #0072B2)"
 TARGET_COLOR = "var(--target, #D55E00)"
 SIDE_COLORS = {"source": SOURCE_COLOR, "target": TARGET_COLOR}
 TEXT_COLOR = "currentColor"
+PAPER_COLOR = "var(--paper, #FFFFFF)"
 # Names of the series whose points are drawn differently from all others.
 KNOWN_SERIES = "known"
 TRUTH_SERIES = "truth"
@@ -197,7 +197,7 @@ def timeline_chart(
     axis = alt.Axis(
         grid=False,
         format=date_format,
-        values=_tick_times([row["name"] for row in ordered]),
+        values=_date_ticks([row["name"] for row in ordered]),
         labelOverlap="greedy",
         labelSeparation=12,
     )
@@ -217,19 +217,24 @@ def timeline_chart(
             y="accuracy:Q"
         )
         lines.append(level.mark_rule(color=rule.color, strokeDash=[5, 4], strokeWidth=1.5))
-        label = level.mark_text(color=rule.color, align=align, baseline="bottom", dy=-3)
-        labels.append(label.encode(text="text:N", x=alt.value(x)))
+        # The outline in the color of the page keeps the label legible on a line.
+        for style in ({"stroke": PAPER_COLOR, "strokeWidth": 4}, {"color": rule.color}):
+            label = level.mark_text(align=align, baseline="bottom", dy=-3, **style)
+            labels.append(label.encode(text="text:N", x=alt.value(x)))
     return to_spec(alt.layer(*lines, band, line, dots, *labels), 240)
 
 
-def _tick_times(names: Sequence[str]) -> list[int]:
-    """Return evenly chosen dates as milliseconds since 1970.
-
-    >>> _tick_times(["1970-01-01", "1970-01-02"])
-    [0, 86400000]
-    """
+def _date_ticks(names: Sequence[str]) -> list[Any]:
+    """Return at most `MAX_DATE_TICKS` dates in equal steps."""
     step = -(-len(names) // MAX_DATE_TICKS)
-    return [int(np.datetime64(name, "ms").astype(np.int64)) for name in names[::step]]
+    ticks = []
+    for name in names[::step]:
+        # Parts that are missing, such as the day of a month, have their smallest value.
+        complete = name + "0000-01-01T00"[len(name) :]
+        year, month, day, hour = map(int, re.split("[-T]", complete))
+        date = altair().DateTime(year=year, month=month, date=day, hours=hour, utc=True)
+        ticks.append(date)
+    return ticks
 
 
 def _utc_time(name: str) -> str:
