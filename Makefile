@@ -1,5 +1,5 @@
 # Every target creates .venv and installs its dependencies; later runs reuse them.
-.PHONY: demo test check bench bench-peers suites studies everything standins clean
+.PHONY: demo test check screenshots bench bench-peers suites studies everything standins clean
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -16,6 +16,10 @@ check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Screenshots of two reports for the documentation; needs chromium.
+screenshots: .venv/.dev
+	$(BIN)/python -m benchmarks.screenshots
 
 # Lets torchvision, which transformers and timm import, load beside the CPU build of torch.
 bench suites study-%: export PYTHONPATH := $(CURDIR)/tests/support/torchvision_operators

@@ -75,8 +75,22 @@ def test_source_is_read_once(folder: Path, words: tuple[str, ...]) -> None:
     assert (load.call_count, learn.call_count) == (1, 1)
 
 
+def test_short_output_names_the_lowest_target(folder: Path) -> None:
+    words = (*MONTHS, *FEW, "--segment-by", "site", "--metric", "f1", "--bound")
+    targets = run_json(folder, "estimate", "source.parquet", *words)["targets"]
+    lowest = min(targets, key=lambda target: float(target["headline"]["value"]))["target"]
+    shown = run(folder, "estimate", "source.parquet", *words)
+    text = " ".join(shown.stdout.split())
+    assert text.startswith("The estimated accuracy on 3 targets is ")
+    assert f"{lowest} has the lowest." in text
+    assert len(shown.stdout.splitlines()) <= 25
+    assert all(f"{month}: Expected metrics (mean over classes): f1 " in text for month in MONTHS)
+    quiet = run(folder, "estimate", "source.parquet", *words, "--quiet").stdout.splitlines()
+    assert [line.partition(":")[0] for line in quiet] == list(MONTHS)
+
+
 def test_first_line_counts_the_targets_and_a_table_compares_them(folder: Path) -> None:
-    shown = run(folder, "estimate", "source.parquet", *MONTHS, *FEW)
+    shown = run(folder, "estimate", "source.parquet", *MONTHS, *FEW, "--verbose")
     first, _, title, headings, *lines = shown.stdout.splitlines()
     assert (first, title) == ("3 targets", "Estimated accuracy")
     assert headings.split() == [
@@ -87,6 +101,8 @@ def test_first_line_counts_the_targets_and_a_table_compares_them(folder: Path) -
         "95",
         "%",
         "interval",
+        "typical",
+        "range",
         "status",
         "method",
     ]
@@ -95,13 +111,14 @@ def test_first_line_counts_the_targets_and_a_table_compares_them(folder: Path) -
         assert line.split()[:3] == [month, str(alone["n_target"]),
                                     f"{100 * alone['headline']['value']:.1f}"]  # fmt: skip
         assert line.split()[-1] == alone["headline"]["method"]
+        assert f"{100 * alone['shift']['low']:.1f}–{100 * alone['shift']['high']:.1f}" in line
     assert "Diagnostics" not in shown.stdout
-    alone_shown = run(folder, "estimate", "source.parquet", "jan.parquet", *FEW).stdout
+    alone_shown = run(folder, "estimate", "source.parquet", "jan.parquet", *FEW, "-v").stdout
     assert alone_shown.startswith("Accuracy on the target")
 
 
 def test_segments_and_metrics_are_shown_per_target(folder: Path) -> None:
-    words = ("--segment-by", "site", "--metric", "f1")
+    words = ("--segment-by", "site", "--metric", "f1", "--verbose")
     shown = run(folder, "estimate", "source.parquet", *MONTHS, *FEW, *words).stdout
     # Once in the table of estimates and once in that of metrics.
     assert shown.count("north") == shown.count("south") == 6
