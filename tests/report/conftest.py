@@ -70,7 +70,7 @@ def compared() -> str:
             {HOSTILE[0]: Estimate(0.85, low=0.8, high=0.9), "b": Estimate(0.7)},
             headline=Estimate(0.85),
             shift=ShiftInterval(0.7, 0.95, 0.9, n_domains=0, scaled_by_spread=False, bias=0.0),
-            status=status,
+            status=status,  # type: ignore[arg-type]
         )
         for name, status in zip(HOSTILE, ("ok", "warning", "critical", "ok"), strict=True)
     ]

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_folded_table_has_all_segments_and_the_first_table_the_lowest(
 def test_required_accuracy_is_a_line_and_part_of_the_verdict(
     source: Predictions, target: Predictions, assessment: Assessment
 ) -> None:
-    options = {"title": "t", "reproduce": {}}
+    options: dict[str, Any] = {"title": "t", "reproduce": {}}
     page = assessment_page(assessment, source, target, required=0.995, date="1 May", **options)
     assert "The required accuracy is 99.5 %: the estimate is below it" in words(page)
     assert '<line class="required" x1="99.5%"' in page

@@ -104,9 +104,8 @@ def test_answer_has_verdict_intervals_disagreement_problems_and_next_step() -> N
 
 def cases() -> dict[str, tuple[Predictions, Predictions, dict[str, Any]]]:
     """Return source, target and options of estimate() for several kinds of data."""
-    shifted = {"sharpness": 0.3, "seed": 1}
-    two = toy_predictions(600, k=2), toy_predictions(500, k=2, **shifted)
-    ten = toy_predictions(900, k=10), toy_predictions(700, k=10, **shifted)
+    two = toy_predictions(600, k=2), toy_predictions(500, k=2, sharpness=0.3, seed=1)
+    ten = toy_predictions(900, k=10), toy_predictions(700, k=10, sharpness=0.3, seed=1)
     days = np.datetime64("2026-03-01") + np.arange(500) // 10
     truths = np.array([0.7, 0.75, 0.8, 0.72, 0.78, 0.74])
     assert two[1].labels is not None
@@ -155,7 +154,7 @@ def test_long_lists_are_shortened_and_counted() -> None:
 
 
 def test_advice_on_every_diagnostic_fits_one_line() -> None:
-    texts = {}
+    texts: dict[str, str] = {}
     for source, target, options in cases().values():
         result = oodometer.estimate(source, target, replicates=20, **options)
         texts |= {d.name: f"▲ {d.name}: {d.advice}" for d in result.diagnostics}
