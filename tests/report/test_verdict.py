@@ -30,7 +30,7 @@ def with_status(assessment: Assessment, *statuses: Status) -> Assessment:
     """Return the assessment with these diagnostics, and the headline with the worst of them."""
     checks = [Diagnostic(f"d{j}", 1.0, status, "m", "act") for j, status in enumerate(statuses)]
     worst = next(s for s in ("critical", "warning", "ok") if s in (*statuses, "ok"))
-    headline = replace(assessment.headline, status=worst)  # type: ignore[arg-type]
+    headline = replace(assessment.headline, status=worst)
     return replace(assessment, diagnostics=tuple(checks), headline=headline)
 
 

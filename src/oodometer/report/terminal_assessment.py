@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # Maximum number of lines of the short answer, in a terminal of at least 80 columns.
 MAX_LINES = 25
+# Smallest number of lines of a list that is shortened to keep the blank lines.
+MIN_LIST_LINES = 4
 MAX_SHOWN_SEGMENTS = 3
 MAX_SHOWN_NOTES = 2
 # Width of the names before the numbers of the short answer.
@@ -342,23 +344,34 @@ def _print_sections(
 ) -> None:
     """Print sections with blank lines between them, in at most `MAX_LINES` lines if possible.
 
-    If there are too many lines, the ends of sections are left out, and then the blank lines.
-    `shortened` maps the number of a section to the number of lines that are kept in any case, in
-    the order in which sections are shortened.
+    `shortened` maps numbers of sections to the number of lines that are kept in any case, in the
+    order in which sections are shortened. If there are too many lines, the first of these sections
+    is shortened to `MIN_LIST_LINES`. If that is not enough, the blank lines are left out, and as
+    many sections are shortened as necessary.
     """
-    kept = list(sections)
-    n_blank = sum(map(bool, kept)) - 1
-    for number, min_lines in shortened.items():
-        excess = sum(map(len, kept)) + n_blank - MAX_LINES
-        if excess > 0:
-            kept[number] = _shorten(kept[number], excess, min_lines)
+    n_blank = sum(map(bool, sections)) - 1
+    first = next(iter(shortened))
+    kept = _fit(sections, MAX_LINES - n_blank, {first: MIN_LIST_LINES})
     has_blanks = sum(map(len, kept)) + n_blank <= MAX_LINES
-    first = next(number for number, section in enumerate(kept) if section)
+    if not has_blanks:
+        kept = _fit(sections, MAX_LINES, shortened)
     for number, section in enumerate(kept):
-        if section and number > first and has_blanks:
+        if section and number and has_blanks:
             console.print()
         for line in section:
             console.print(line, soft_wrap=True)
+
+
+def _fit(
+    sections: Sequence[list[Text]], max_lines: int, shortened: Mapping[int, int]
+) -> list[list[Text]]:
+    """Shorten sections, one after another, until all lines fit."""
+    kept = list(sections)
+    for number, min_lines in shortened.items():
+        excess = sum(map(len, kept)) - max_lines
+        if excess > 0:
+            kept[number] = _shorten(kept[number], excess, min_lines)
+    return kept
 
 
 def _shorten(lines: list[Text], excess: int, min_lines: int) -> list[Text]:
