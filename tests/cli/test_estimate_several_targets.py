@@ -76,7 +76,7 @@ def test_source_is_read_once(folder: Path, words: tuple[str, ...]) -> None:
 
 
 def test_short_output_names_the_lowest_target(folder: Path) -> None:
-    words = (*MONTHS, *FEW, "--segment-by", "site", "--metric", "f1", "--bound")
+    words = (*MONTHS, *FEW, "--segment-by", "site", "--metric", "f1")
     targets = run_json(folder, "estimate", "source.parquet", *words)["targets"]
     lowest = min(targets, key=lambda target: float(target["headline"]["value"]))["target"]
     shown = run(folder, "estimate", "source.parquet", *words)

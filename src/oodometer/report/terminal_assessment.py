@@ -110,15 +110,16 @@ def show_answers(
         for result in results
         if result.additional is not None
     ]
-    others = [
-        _wrap(console, [_compare_targets(results, lowest, required)]),
-        _wrap(console, texts),
-        _worst_segment_lines(console, segments),
-        [*_next_step(console, lowest, name_target=True), *_wrap(console, [DETAILS_HINT])],
-    ]
-    used = sum(len(section) + 1 for section in others if section)
-    listed = _listed_targets(console, results, MAX_LINES - used)
-    _print_sections(console, [others[0], listed, *others[1:]], shortened={2: 2, 3: 3})
+    verdict = _wrap(console, [_compare_targets(results, lowest, required)])
+    more = _wrap(console, texts)
+    worst = _worst_segment_lines(console, segments)
+    end = [*_next_step(console, lowest, name_target=True), *_wrap(console, [DETAILS_HINT])]
+    # Lines that the other sections have in any case; one line says how many are left out.
+    min_more, min_worst = 2, 3
+    reserved = (min_more + 1 if more else 0) + (min_worst + 1 if worst else 0)
+    listed = _listed_targets(console, results, MAX_LINES - len(verdict) - len(end) - reserved)
+    sections = [verdict, listed, more, worst, end]
+    _print_sections(console, sections, shortened={2: min_more, 3: min_worst})
 
 
 def _numbers(assessment: Assessment) -> list[tuple[str, Line]]:
@@ -346,18 +347,19 @@ def _print_sections(
 
     `shortened` maps numbers of sections to the number of lines that are kept in any case, in the
     order in which sections are shortened. If there are too many lines, the first of these sections
-    is shortened to `MIN_LIST_LINES`. If that is not enough, the blank lines are left out, and as
-    many sections are shortened as necessary.
+    is shortened to `MIN_LIST_LINES`. If that is not enough, blank lines are left out, and as many
+    sections are shortened as necessary.
     """
     n_blank = sum(map(bool, sections)) - 1
     first = next(iter(shortened))
     kept = _fit(sections, MAX_LINES - n_blank, {first: MIN_LIST_LINES})
-    has_blanks = sum(map(len, kept)) + n_blank <= MAX_LINES
-    if not has_blanks:
+    if sum(map(len, kept)) + n_blank > MAX_LINES:
         kept = _fit(sections, MAX_LINES, shortened)
+    n_free = MAX_LINES - sum(map(len, kept))
     for number, section in enumerate(kept):
-        if section and number and has_blanks:
+        if section and number and n_free > 0:
             console.print()
+            n_free -= 1
         for line in section:
             console.print(line, soft_wrap=True)
 
