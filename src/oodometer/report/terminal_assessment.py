@@ -81,7 +81,9 @@ def show_answer(console: Console, result: TargetResult, *, required: float | Non
     texts: list[str] = []
     if additional is not None:
         numbers += _additional_numbers(additional)
-        texts = [*_metric_texts(additional), *additional.reasons]
+        title, metrics = _metric_text(additional)
+        texts = [f"{title}: {metrics}" if title else metrics] if metrics else []
+        texts += additional.reasons
     sections = [
         _wrap(console, [" ".join(short_verdict(assessment, required=required))]),
         _wrap(console, _aligned(console, numbers)),
@@ -106,10 +108,13 @@ def show_answers(
         for segment in worst_segments(result.assessment.segments, MAX_SHOWN_SEGMENTS)
     ]
     texts = [
-        f"{result.target}: {'; '.join(_additional_texts(result.additional))}"
+        f"{result.target}: {_additional_text(result.additional)}"
         for result in results
         if result.additional is not None
     ]
+    if results[0].additional is not None:
+        title, _ = _metric_text(results[0].additional)
+        texts = [title, *texts] if title else texts
     verdict = _wrap(console, [_compare_targets(results, lowest, required)])
     more = _wrap(console, texts)
     worst = _worst_segment_lines(console, segments)
@@ -186,23 +191,25 @@ def _additional_numbers(results: AdditionalResults) -> list[tuple[str, Line]]:
     return rows
 
 
-def _metric_texts(results: AdditionalResults) -> list[str]:
-    """Return the expected metrics of the mean over classes, or of the last class, as one text."""
+def _metric_text(results: AdditionalResults) -> tuple[str, str]:
+    """Return a title and the expected metrics of the mean over classes, or of the last class."""
     headings, rows = results.metric_table
     if not rows:
-        return [sentence for sentence in results.sentences if sentence.startswith("Expected acc")]
+        return "", " ".join(text for text in results.sentences if text.startswith("Expected acc"))
     scope, *cells = rows[-1]
     of = "mean over classes" if scope == "macro" else f"class {scope}"
-    pairs = zip(headings[1::2], cells[::2], cells[1::2], strict=True)
     metrics = [
-        f"{name} {value}{f', source {known}' if known else ''}" for name, value, known in pairs
+        f"{name} {value}{f', source {known}' if known else ''}"
+        for name, value, known in zip(headings[1::2], cells[::2], cells[1::2], strict=True)
     ]
-    return [f"Expected metrics ({of}): {'; '.join(metrics)}"]
+    return f"Expected metrics ({of})", "; ".join(metrics)
 
 
-def _additional_texts(results: AdditionalResults) -> list[str]:
+def _additional_text(results: AdditionalResults) -> str:
+    """Return all additional results of one of several targets as one text."""
+    _, metrics = _metric_text(results)
     numbers = [f"{name}: {value}" for name, value in _additional_numbers(results)]
-    return [*_metric_texts(results), *numbers, *results.reasons]
+    return "; ".join([*([metrics] if metrics else []), *numbers, *results.reasons])
 
 
 def _problem_lines(assessment: Assessment) -> list[Line]:
@@ -381,7 +388,10 @@ def _shorten(lines: list[Text], excess: int, min_lines: int) -> list[Text]:
     n_kept = max(len(lines) - excess - 1, min_lines)
     if n_kept >= len(lines) - 1:
         return lines
-    return [*lines[:n_kept], text_line(f"… and {len(lines) - n_kept} more (--verbose)")]
+    return [
+        *lines[:n_kept],
+        text_line(f"… and {pluralize(len(lines) - n_kept, 'more line')} (--verbose)"),
+    ]
 
 
 def show_details(
