@@ -1,5 +1,5 @@
 # Every target creates .venv and installs its dependencies; later runs reuse them.
-.PHONY: demo test check docs docs-serve wheel-check bench bench-peers suites studies everything standins clean
+.PHONY: demo test check docs docs-serve wheel-check screenshots bench bench-peers suites studies everything standins clean
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -30,6 +30,10 @@ docs-serve: .venv/.docs
 # Build the wheel, install it without extras into an empty environment, and run one estimate.
 wheel-check:
 	$(PYTHON) .ci/wheel_check.py
+
+# Screenshots of two reports for the documentation; needs chromium.
+screenshots: .venv/.dev
+	$(BIN)/python -m benchmarks.screenshots
 
 # Lets torchvision, which transformers and timm import, load beside the CPU build of torch.
 bench suites study-%: export PYTHONPATH := $(CURDIR)/tests/support/torchvision_operators

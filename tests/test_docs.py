@@ -31,7 +31,7 @@ from oodometer.studies.domains.synthetic import DERIVATIONS
 from oodometer.studies.store.export import COLUMNS
 from oodometer.studies.training import spec as grids
 from oodometer.studies.training.config import TrainingConfig
-from tests.support.command_line import run_json
+from tests.support.command_line import run, run_json
 from tests.support.markdown_pages import ROOT, Block, blocks, commands, run_page
 
 DOCS = ROOT / "docs"
@@ -186,6 +186,37 @@ def test_studies_page_lists_every_built_in_pool_with_its_number_of_models() -> N
     }
     counted = {name: len(grids.PoolSpec.open(name).recipes()) for name in grids.built_in_names()}
     assert listed == counted
+
+
+_IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
+# Values of the short output that the page Getting started shows.
+ANSWER_NAMES = (
+    "Accuracy on the target", "Confidence interval (95 %)", "Typical range (90 %)",
+    "Accuracy on the source", "Highest other method", "Lowest other method",
+)  # fmt: skip
+
+
+def test_images_have_alternative_texts_and_are_small() -> None:
+    used = set()
+    for page in PAGES:
+        for alt, name in _IMAGE.findall(page.read_text(encoding="utf-8")):
+            path = (page.parent / name).resolve()
+            assert len(alt) > 30, f"{page.name}: {name}"
+            assert path.stat().st_size < 150_000, name
+            used.add(path.name)
+    assert {path.name for path in (DOCS / "images").iterdir()} <= used
+
+
+def test_start_page_shows_the_present_output(tmp_path: Path) -> None:
+    (shown,) = [block.content for block in blocks(DOCS / "start.md") if block.language == "text"]
+    assert run(tmp_path, "demo", "--save", "example", "--quiet").returncode == 0
+    files = ("example/source.parquet", "example/rotated_10.parquet")
+    output = run(tmp_path, "estimate", *files).stdout
+    for name in ANSWER_NAMES:
+        assert f"\n{name} " in shown
+        assert f"\n{name} " in output
+    assert shown.splitlines()[-1] == output.splitlines()[-1]
+    assert len(shown.splitlines()) <= 25
 
 
 # Links -------------------------------------------------------------------------------------------

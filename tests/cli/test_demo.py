@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.command_line import run_json
+from tests.support.command_line import run, run_json
 
 
 def test_every_shift_has_the_truth_and_all_estimates(tmp_path: Path) -> None:
@@ -14,3 +14,26 @@ def test_every_shift_has_the_truth_and_all_estimates(tmp_path: Path) -> None:
         assert {"atc-mc", "gde", "cot"} <= {estimate["method"] for estimate in row["estimates"]}
     assert rows[0]["name"] == "no shift"
     assert (tmp_path / "d.html").stat().st_size > 10_000
+
+
+def test_output_counts_the_hits_in_at_most_30_lines(tmp_path: Path) -> None:
+    rows = run_json(tmp_path, "demo")
+    assert len(rows) == 15
+    n_hits = sum(row["shift"]["low"] <= row["truth"] <= row["shift"]["high"] for row in rows)
+    said, truth = (
+        100 * sum(values) / 15
+        for values in ([row["headline"]["value"] for row in rows], [row["truth"] for row in rows])
+    )
+    shown = run(tmp_path, "demo")
+    assert len(shown.stdout.splitlines()) <= 30
+    text = " ".join(shown.stdout.split())
+    assert text.startswith(
+        f"On average over 15 shifts, the tool said {said:.1f} %, the truth was {truth:.1f} %, "
+        f"inside the typical range in {n_hits} of 15 cases."
+    )
+    for row in rows:
+        assert f"{row['name']} {100 * row['headline']['value']:.1f} " in text
+    assert "mean abs. error" not in text
+    details = run(tmp_path, "demo", "--verbose").stdout
+    assert "mean abs. error" in details
+    assert "Falsely identified predictions" in details

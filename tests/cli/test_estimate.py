@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import warnings
@@ -104,9 +105,11 @@ def test_methods_are_selected_by_name(folder: Path) -> None:
     assert result["skipped"] == []
 
 
-def test_output_shows_methods_diagnostics_and_segments(folder: Path) -> None:
-    shown = run(folder, "estimate", "source.parquet", "target.parquet", "--segment-by", "site")
+def test_verbose_output_shows_methods_diagnostics_and_segments(folder: Path) -> None:
+    words = ("source.parquet", "target.parquet", "--segment-by", "site")
+    shown = run(folder, "estimate", *words, "--verbose")
     assert shown.returncode == 0
+    assert shown == run(folder, "estimate", *words, "-v")
     for word in (
         "atc-mc",
         "doc",
@@ -118,6 +121,46 @@ def test_output_shows_methods_diagnostics_and_segments(folder: Path) -> None:
     ):
         assert word in shown.stdout
     assert shown.stderr == ""
+
+
+def test_output_is_short_and_names_the_target_in_the_next_step(folder: Path) -> None:
+    (folder / "new site").mkdir()
+    (folder / "target.parquet").rename(folder / "new site" / "target.parquet")
+    words = ("source.parquet", "new site/target.parquet", "--segment-by", "site")
+    shown = run(folder, "estimate", *words, "--required", "0.99")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert len(shown.stdout.splitlines()) <= 25
+    assert "The required accuracy is 99.0 %: the estimate is below it" in shown.stdout
+    assert "not applicable" not in shown.stdout
+    (command,) = [line for line in shown.stdout.splitlines() if line.startswith("  oodometer")]
+    assert command.startswith("  oodometer plan 'new site/target.parquet' --labels ")
+    assert run(folder, *shlex.split(command)[1:]).returncode == 0
+    assert (folder / "to_label.csv").is_file()
+
+
+def test_quiet_output_is_one_line(folder: Path) -> None:
+    words = ("source.parquet", "target.parquet", "--html", "r.html", "--quiet")
+    shown = run(folder, "estimate", *words)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    (line,) = shown.stdout.splitlines()
+    value = estimated(folder, "source.parquet", "target.parquet")["headline"]["value"]
+    assert line.startswith(f"{100 * value:.1f} % (95 % confidence interval ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--verbose", "--quiet"), "Both --verbose and --quiet are given."),
+        (("--required", "85"), "--required must be a fraction from 0 to 1; got 85. Did you mean 0.85?"),
+        (("--title", "New"), "--title is a text of the HTML report. Give --html FILE too."),
+        (("--date", "today"), "--date is a text of the HTML report. Give --html FILE too."),
+    ],
+)  # fmt: skip
+def test_contradicting_output_options_are_rejected(
+    folder: Path, words: tuple[str, ...], message: str
+) -> None:
+    result = run(folder, "estimate", "source.parquet", "target.parquet", *words)
+    assert_one_line_error(result, message)
 
 
 def test_segment_by_gives_one_estimate_per_segment(folder: Path) -> None:
@@ -204,7 +247,7 @@ def test_metrics_are_shown_for_each_segment(folder: Path) -> None:
         ]  # fmt: skip
         assert all(m["low"] <= m["value"] <= m["high"] for m in segment["metrics"])
         assert all(0 <= m["source_value"] <= 1 for m in segment["metrics"])
-    shown = run(folder, "estimate", "sites.parquet", *words, "--html", "page.html").stdout
+    shown = run(folder, "estimate", "sites.parquet", *words, "--html", "page.html", "-v").stdout
     assert "Expected metrics by segment (mean over classes)" in shown
     assert "auroc (source)" in shown
     page = (folder / "page.html").read_text()

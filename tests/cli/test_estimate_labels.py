@@ -98,8 +98,11 @@ def test_additional_analyses_are_shown_and_written(folder: Path) -> None:
     words = (*ESTIMATE, "target.parquet", "--metric", "all", "--bound", "--margin", "0.05",
              "--replicates", "20")  # fmt: skip
     shown = run(folder, *words, "--html", "page.html").stdout
-    for part in ("average precision", "macro", "at least", "SUITABLE"):
+    for part in ("average precision", "mean over classes", "Lower bound", "SUITABLE"):
         assert part in shown
+    details = run(folder, *words, "--verbose").stdout
+    for part in ("average precision", "macro", "at least", "SUITABLE"):
+        assert part in details
     page = (folder / "page.html").read_text()
     assert "Other results" in page
     assert "Average precision" in page

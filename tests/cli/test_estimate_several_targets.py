@@ -75,8 +75,23 @@ def test_source_is_read_once(folder: Path, words: tuple[str, ...]) -> None:
     assert (load.call_count, learn.call_count) == (1, 1)
 
 
+def test_short_output_names_the_lowest_target(folder: Path) -> None:
+    words = (*MONTHS, *FEW, "--segment-by", "site", "--metric", "f1")
+    targets = run_json(folder, "estimate", "source.parquet", *words)["targets"]
+    lowest = min(targets, key=lambda target: float(target["headline"]["value"]))["target"]
+    shown = run(folder, "estimate", "source.parquet", *words)
+    text = " ".join(shown.stdout.split())
+    assert text.startswith("The estimated accuracy on 3 targets is ")
+    assert f"{lowest} has the lowest." in text
+    assert len(shown.stdout.splitlines()) <= 25
+    assert "Expected metrics (mean over classes)" in text
+    assert all(f"{month}: f1 " in text for month in MONTHS)
+    quiet = run(folder, "estimate", "source.parquet", *words, "--quiet").stdout.splitlines()
+    assert [line.partition(":")[0] for line in quiet] == list(MONTHS)
+
+
 def test_first_line_counts_the_targets_and_a_table_compares_them(folder: Path) -> None:
-    shown = run(folder, "estimate", "source.parquet", *MONTHS, *FEW)
+    shown = run(folder, "estimate", "source.parquet", *MONTHS, *FEW, "--verbose")
     first, _, title, headings, *lines = shown.stdout.splitlines()
     assert (first, title) == ("3 targets", "Estimated accuracy")
     assert headings.split() == [
@@ -99,12 +114,12 @@ def test_first_line_counts_the_targets_and_a_table_compares_them(folder: Path) -
         assert line.split()[-1] == alone["headline"]["method"]
         assert f"{100 * alone['shift']['low']:.1f}–{100 * alone['shift']['high']:.1f}" in line
     assert "Diagnostics" not in shown.stdout
-    alone_shown = run(folder, "estimate", "source.parquet", "jan.parquet", *FEW).stdout
+    alone_shown = run(folder, "estimate", "source.parquet", "jan.parquet", *FEW, "-v").stdout
     assert alone_shown.startswith("Accuracy on the target")
 
 
 def test_segments_and_metrics_are_shown_per_target(folder: Path) -> None:
-    words = ("--segment-by", "site", "--metric", "f1")
+    words = ("--segment-by", "site", "--metric", "f1", "--verbose")
     shown = run(folder, "estimate", "source.parquet", *MONTHS, *FEW, *words).stdout
     # Once in the table of estimates and once in that of metrics.
     assert shown.count("north") == shown.count("south") == 6

@@ -60,6 +60,70 @@ def test_two_files_give_the_report_of_estimate(folder: Path) -> None:
     assert f"<code>oodometer report {' '.join(words)}</code>" in pages[0]
 
 
+def write_inputs(folder: Path) -> tuple[str, ...]:
+    """Write files for every option that names a file; return the options."""
+    source, target = toy_pair()
+    other = columns(target.other_models[0], False)
+    pq.write_table(pa.table(other), folder / "other.parquet")
+    # Another model on the source: the same scores with two classes exchanged.
+    swapped = columns(source, False)
+    swapped["prob_0"], swapped["prob_1"] = swapped["prob_1"], swapped["prob_0"]
+    pq.write_table(pa.table(swapped), folder / "other_source.parquet")
+    truth = np.array([0.7, 0.75, 0.8, 0.72, 0.78, 0.74])
+    pq.write_table(pa.table({"estimate": truth + 0.05, "truth": truth}), folder / "past.parquet")
+    assert target.labels is not None
+    labels = {"row": np.arange(60), "label": target.labels[:60]}
+    pq.write_table(pa.table(labels), folder / "labels.parquet")
+    return (
+        "--other-model", "other.parquet", "--other-model-on-source", "other_source.parquet",
+        "--history", "past.parquet", "--target-labels", "labels.parquet",
+    )  # fmt: skip
+
+
+OPTIONS = {
+    "files": (),
+    "analyses": ("--metric", "f1", "--bound", "--margin", "0.05"),
+    "periods": ("--time-column", "at", "--period", "day"),
+    "page": ("--title", "A <title>", "--date", "2026-03-01", "--required", "0.9"),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_report_takes_the_options_of_estimate(folder: Path, case: str) -> None:
+    words = write_inputs(folder) if case == "files" else OPTIONS[case]
+    if case == "periods":
+        _, target = toy_pair()
+        times = np.datetime64("2026-03-01T00:00:00") + np.arange(target.n) * np.timedelta64(20, "m")
+        pq.write_table(pa.table(columns(target, False) | {"at": times}), folder / "target.parquet")
+    words = ("source.parquet", "target.parquet", "--replicates", "20", *words)
+    assert run(folder, "estimate", *words, "--html", "estimate.html").returncode == 0
+    shown = run(folder, "report", *words)
+    assert shown.returncode == 0, shown.stderr
+    pages = [(folder / name).read_text() for name in ("report.html", "estimate.html")]
+    assert without_command(pages[0]) == without_command(pages[1])
+    expected = {
+        "files": "valid under any shift",
+        "analyses": "Other results",
+        "periods": "Over time",
+        "page": '<h1>A &lt;title&gt;</h1>\n<p class="quiet date">2026-03-01</p>',
+    }
+    assert expected[case] in pages[0]
+
+
+def test_report_has_every_option_of_an_estimate(folder: Path) -> None:
+    helps = [run(folder, name, "--help").stdout for name in ("estimate", "report")]
+    estimate, report = (set(re.findall(r"--[a-z][a-z-]+", text)) for text in helps)
+    assert estimate - report == {"--fail-below", "--verbose"}
+
+
+def test_title_and_date_of_a_study_are_options(folder: Path) -> None:
+    words = ("--title", "Mine", "--date", "2026-03-01")
+    assert run(folder, "report", "rows.parquet", *words).returncode == 0
+    page = (folder / "report.html").read_text()
+    assert "<h1>Mine</h1>" in page
+    assert "2026-03-01" in page
+
+
 def test_report_has_command_versions_seed_and_hashes(folder: Path) -> None:
     (folder / "new").mkdir()
     (folder / "target.parquet").rename(folder / "new" / "source.parquet")
@@ -110,6 +174,9 @@ INVALID = {
     "one file of outputs": (("source.parquet",), "has no column 'model'"),
     "no file": (("nowhere.parquet",), "There is no file 'nowhere.parquet'"),
     "by without a target": (("rows.parquet", "--segment-by", "site"), "Give a TARGET too"),
+    "required of a study": (("rows.parquet", "--required", "0.8"), "--required does not apply to"),
+    "bound of a study": (("rows.parquet", "--bound"), "--bound does not apply to"),
+    "temperature of a study": (("rows.parquet", "--temperature", "2"), "--temperature does not"),
     "no reference": (("accuracies.parquet",), "Use --reference-domain"),
     "no such set": (("accuracies.parquet", "--reference-domain", "vla"), "Did you mean 'val'?"),
     "reference of two": (

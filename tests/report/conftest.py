@@ -7,6 +7,7 @@ import pytest
 
 import oodometer
 from oodometer import Assessment, Estimate, Predictions
+from oodometer.assessment.conformal_interval import ShiftInterval
 from oodometer.data import as_dataset
 from oodometer.report import Comparison, assessment_page, comparison_page
 from oodometer.report._invariance_page import invariance_page, ranking_page
@@ -63,8 +64,15 @@ def timed(source: Predictions, target: Predictions) -> str:
 @pytest.fixture(scope="session")
 def compared() -> str:
     rows = [
-        Comparison(name, 0.8, {HOSTILE[0]: Estimate(0.85, low=0.8, high=0.9), "b": Estimate(0.7)})
-        for name in HOSTILE
+        Comparison(
+            name,
+            0.8,
+            {HOSTILE[0]: Estimate(0.85, low=0.8, high=0.9), "b": Estimate(0.7)},
+            headline=Estimate(0.85),
+            shift=ShiftInterval(0.7, 0.95, 0.9, n_domains=0, scaled_by_spread=False, bias=0.0),
+            status=status,  # type: ignore[arg-type]
+        )
+        for name, status in zip(HOSTILE, ("ok", "warning", "critical", "ok"), strict=True)
     ]
     return comparison_page(rows, title=HOSTILE[1], methods=[HOSTILE[0], "b"])
 
@@ -86,6 +94,13 @@ def studied() -> str:
         "recipe.note": [f"{HOSTILE[int(rows['model'][j][-1]) % 2]}" for j in n],
     }
     return study_page(table_of(rows), title=HOSTILE[0], reproduce={HOSTILE[1]: HOSTILE[0]})
+
+
+@pytest.fixture(scope="session")
+def measured() -> str:
+    """Return the page of a table of measures without further columns."""
+    rows = evaluation_columns(noise=dict.fromkeys(HOSTILE, 0.1))
+    return study_page(table_of(rows), title=HOSTILE[2], reproduce={HOSTILE[3]: HOSTILE[2]})
 
 
 @pytest.fixture(scope="session")
@@ -115,7 +130,7 @@ def ranked_models() -> str:
 
 @pytest.fixture(
     scope="session",
-    params=["assessed", "timed", "compared", "studied", "invariant", "ranked_models"],
+    params=["assessed", "timed", "compared", "studied", "measured", "invariant", "ranked_models"],
 )
 def page(request: pytest.FixtureRequest) -> str:
     """Return each page in turn."""

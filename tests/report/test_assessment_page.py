@@ -6,6 +6,7 @@ import html
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from oodometer import Assessment, Predictions
 from oodometer.assessment.result import concerned_methods, format_interval, format_percent
 from oodometer.report import assessment_page
 from oodometer.report.assessment_figures import draw_assessment_figures
+from oodometer.report.verdict import short_verdict
 
 
 def page_of(source: Predictions, target: Predictions, **options: object) -> str:
@@ -42,6 +44,60 @@ def test_page_contains_headline_explanation_and_next_step(
     assert assessment.next_step in text
     assert f"<code>{assessment.plan_command}</code>" in assessed
     assert estimate.assumes in text
+
+
+def test_answer_comes_first_and_details_are_folded(assessed: str, assessment: Assessment) -> None:
+    parts = [
+        'aria-label="Verdict"', 'id="parts"', 'id="worst"', 'id="diagnostics"', 'id="methods"',
+        'id="passed"', 'id="charts"', 'id="assumed"', 'id="reproduce"',
+    ]  # fmt: skip
+    order = [assessed.index(part) for part in parts]
+    assert order == sorted(order)
+    folded = [
+        one for box in re.findall(r'<details class="foldable">.*?</summary>', assessed, re.DOTALL)
+        for one in re.findall(r'id="(\w+)"', box)
+    ]  # fmt: skip
+    assert folded == ["methods", "passed", "charts", "assumed", "reproduce"]
+    assert all(sentence in words(assessed) for sentence in short_verdict(assessment))
+
+
+def test_folded_table_has_all_segments_and_the_first_table_the_lowest(
+    source: Predictions, target: Predictions
+) -> None:
+    result = oodometer.estimate(source, target, segment_by=np.arange(300) % 9, replicates=20)
+    page = assessment_page(result, source, target, title="t", reproduce={})
+    worst = page[page.index('id="worst"') : page.index('<details class="foldable">')]
+    lowest = sorted(s.estimate.value for s in result.segments if s.estimate)[:5]
+    shown = re.findall(r'</td><td class="number">([\d.]+)</td>', worst)
+    assert shown == [format_percent(value) for value in lowest]
+    assert "The 5 lowest of 9 segments" in worst
+    rest = page[page.index('id="segments"') : page.index('id="diagnostics"')]
+    assert rest.count('<th scope="row">') == 9
+
+
+def test_required_accuracy_is_a_line_and_part_of_the_verdict(
+    source: Predictions, target: Predictions, assessment: Assessment
+) -> None:
+    options: dict[str, Any] = {"title": "t", "reproduce": {}}
+    page = assessment_page(assessment, source, target, required=0.995, date="1 May", **options)
+    assert "The required accuracy is 99.5 %: the estimate is below it" in words(page)
+    assert '<line class="required" x1="99.5%"' in page
+    assert page.count("required: 99.5 %") == 2  # in the charts of methods and segments
+    assert '<p class="quiet date">1 May</p>' in page
+    plain = assessment_page(assessment, source, target, **options)
+    assert "required: " not in plain
+    assert 'class="quiet date"' not in plain
+
+
+def test_next_step_names_the_target(
+    source: Predictions, target: Predictions, assessment: Assessment
+) -> None:
+    page = assessment_page(
+        assessment, source, target, title="t", reproduce={}, target_name="new site.csv"
+    )
+    assert (
+        f"<code>oodometer plan &#39;new site.csv&#39; --labels {assessment.labels_needed}" in page
+    )
 
 
 def test_tables_list_every_method_diagnostic_and_segment(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Locator, Page
@@ -22,6 +22,7 @@ from tests.support.browser import (
     needs_browser,
     open_page,
     overflowing,
+    scrolls_sideways,
 )
 
 pytestmark = needs_browser
@@ -41,7 +42,28 @@ def test_every_chart_is_drawn_without_overflow(
         assert window.locator("[data-chart]").count() == page.count("<div data-chart=")
         assert empty_charts(window) == []
         assert overflowing(window) == []
+        assert not scrolls_sideways(window)
         assert window.locator(".vega-actions").count() == 0
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_folded_page_does_not_scroll_sideways(page: str, width: int, tmp_path: Path) -> None:
+    with open_page(page, tmp_path, name="folded", width=width, unfold=False) as window:
+        assert not scrolls_sideways(window)
+        assert overflowing(window) == []
+
+
+def test_folded_charts_are_drawn_when_their_box_is_opened(assessed: str, tmp_path: Path) -> None:
+    with open_page(assessed, tmp_path, name="unfolded", unfold=False) as window:
+        chart = window.locator("[data-chart=methods-spec]")
+        assert chart.locator("svg").count() == 0
+        window.locator("nav a[href='#methods']").click()
+        chart.locator("svg").wait_for(state="visible")
+        box = chart.bounding_box()
+        assert box is not None
+        assert box["width"] > 600
+        # Boxes of other parts stay closed.
+        assert window.locator("[data-chart=classes-spec] svg").count() == 0
 
 
 def test_printed_page_hides_nothing(
@@ -98,7 +120,7 @@ def test_dates_do_not_depend_on_the_time_zone(timed: str, zone: str, tmp_path: P
     with open_page(timed, tmp_path, name="timed", zone=zone) as window:
         labels = window.locator("[data-chart=segments-spec] svg .role-axis-label text")
         shown = [text for text in labels.all_text_contents() if text.startswith("2026-")]
-        rows = window.locator(".segments tbody th").all_inner_texts()
+        rows = window.locator("table[aria-labelledby=segments] tbody th").all_inner_texts()
         assert shown
         assert set(shown) <= set(rows)
         dots = window.locator("[data-chart=segments-spec] svg .mark-symbol path")
@@ -132,10 +154,12 @@ def test_checks_detect_a_broken_page(tmp_path: Path) -> None:
         "<body><div data-chart><svg></svg></div><p style='width: 3000px'>wide</p>"
         "<script>console.log('hm')</script><img src='https://example.invalid/x.png'></body>"
     )
-    seen = {}
+    seen: dict[str, Any] = {}
     with suppress_complaints() as complaints, open_page(text, tmp_path, name="broken") as window:
         seen = {"empty": empty_charts(window), "wide": overflowing(window)}
+        seen["sideways"] = scrolls_sideways(window)
     assert len(seen["empty"]) == 1
+    assert seen["sideways"]
     assert ["wide" in one for one in seen["wide"]] == [True]
     assert "hm" in complaints[0]
     assert "example.invalid" in complaints[0]

@@ -29,13 +29,15 @@ PAIRS = [
 ]
 
 
+RULES = [charts.Rule(90.0, "source", charts.SOURCE_COLOR), charts.Rule(70.0, "required")]
+
+
 def data_rows(spec: Any) -> list[dict[str, Any]]:
     return [row for rows in spec["datasets"].values() for row in rows]
 
 
 def methods_chart() -> charts.ChartSpec:
-    rule = charts.Rule(90.0, "source", charts.SOURCE_COLOR)
-    return charts.interval_chart(POINTS, "accuracy, %", domain=[50.0, 95.0], rule=rule, digits=1)
+    return charts.interval_chart(POINTS, "accuracy, %", domain=[50.0, 95.0], rules=RULES, digits=1)
 
 
 def series_styles(spec: Any, channel: str) -> dict[str, Any]:
@@ -43,12 +45,16 @@ def series_styles(spec: Any, channel: str) -> dict[str, Any]:
     return dict(zip(scale["domain"], scale["range"], strict=True))
 
 
-def test_interval_chart_contains_points_and_rule() -> None:
+def test_interval_chart_contains_points_and_rules() -> None:
     spec = methods_chart()
     rows = data_rows(spec)
     assert [row["name"] for row in rows if "name" in row] == ["ac", "atc-mc"]
     assert {"name": "ac", "value": 80.0, "low": 75.0, "high": 85.0, "series": ""} in rows
     assert {"at": 90.0, "text": "source"} in rows
+    assert {"at": 70.0, "text": "required"} in rows
+    # The labels are in different rows, so that they cannot overlap.
+    offsets = [layer["mark"]["dy"] for layer in spec["layer"] if layer["mark"]["type"] == "text"]
+    assert len(set(offsets)) == 2
 
 
 def test_headline_is_a_larger_diamond_without_a_legend() -> None:
@@ -61,12 +67,21 @@ def test_headline_is_a_larger_diamond_without_a_legend() -> None:
 
 def test_timeline_contains_sorted_dates_gaps_and_source() -> None:
     dates = [IntervalPoint(day, 80.0, 75.0, 85.0) for day in ("2026-03-03", "2026-03-01")]
-    spec = charts.timeline_chart(dates, 90.0, gaps=["2026-03-02"])
+    spec = charts.timeline_chart(dates, RULES, gaps=["2026-03-02"])
     rows = [row for row in data_rows(spec) if "name" in row]
     assert [row["name"] for row in rows] == ["2026-03-01", "2026-03-02", "2026-03-03"]
     assert [row["value"] for row in rows] == [80.0, None, 80.0]
     assert {"accuracy": 90.0, "text": "source"} in data_rows(spec)
+    assert {"accuracy": 70.0, "text": "required"} in data_rows(spec)
     assert '"%Y-%m-%d"' in json.dumps(spec)
+
+
+def test_timeline_reads_hours_as_utc() -> None:
+    hours = [IntervalPoint(f"2026-03-01T0{hour}", 80.0, 75.0, 85.0) for hour in (1, 2)]
+    spec = charts.timeline_chart(hours, RULES)
+    times = [row["at"] for row in data_rows(spec) if "name" in row]
+    assert times == ["2026-03-01T01:00Z", "2026-03-01T02:00Z"]
+    assert "%H:00" in json.dumps(spec)
 
 
 def test_confidence_tooltips_show_both_sides() -> None:
@@ -102,7 +117,7 @@ def test_padded_range_contains_all_values(values: list[float]) -> None:
 
 
 def test_charts_render_without_external_data() -> None:
-    timeline = charts.timeline_chart([IntervalPoint("2026-03", 80.0, 75.0, 85.0)], 90.0)
+    timeline = charts.timeline_chart([IntervalPoint("2026-03", 80.0, 75.0, 85.0)], RULES)
     for spec in (methods_chart(), charts.estimate_scatter_chart(PAIRS, [50.0, 90.0]), timeline):
         assert '"url"' not in json.dumps(spec)
         fixed_size = json.loads(json.dumps(spec).replace('"container"', "200"))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from oodometer import Estimate, InputError
+from oodometer.assessment.conformal_interval import ShiftInterval
 from oodometer.report import Comparison, comparison_page
 from oodometer.report.demo_page import (
     EstimateDeviation,
     MethodRecord,
     comparison_summary,
+    headline_rows,
+    headline_sentences,
     rank_records,
 )
 
@@ -87,3 +90,54 @@ def test_missing_estimates_are_rejected(comparisons: list[Comparison]) -> None:
 )
 def test_signed_points_have_a_sign_and_no_negative_zero(error: float, shown: str) -> None:
     assert EstimateDeviation("fog", 0.5, Estimate(0.5 + error)).signed_points == shown
+
+
+def told(name: str, truth: float, said: float, half: float, status: str) -> Comparison:
+    shift = ShiftInterval(said - half, said + half, 0.9, 0, False, 0.0)
+    return Comparison(
+        name, truth, {"a": Estimate(said)}, headline=Estimate(said), shift=shift,
+        status=status,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+STORY = [
+    told("fog", 0.74, 0.8, 0.1, "ok"),
+    told("snow", 0.5, 0.7, 0.1, "critical"),
+    told("rain", 0.7, 0.69, 0.1, "warning"),
+]
+
+
+def test_hits_are_counted() -> None:
+    first, second, third = headline_sentences(headline_rows(STORY))
+    assert first == (
+        "On average over 3 shifts, the tool said 73.0 %, the truth was 64.7 %, inside the typical "
+        "range in 2 of 3 cases."
+    )
+    assert second == (
+        "In 1 of 3 cases, the tool was at most 5 points off; its largest error was 20.0 points "
+        "(snow: the tool said 70.0 %, the truth was 50.0 %)."
+    )
+    assert third == (
+        "Where the status was ok (1 case), it was off by 6.0 points on average; where it warned, "
+        "by 10.5 points."
+    )
+
+
+def test_page_tells_the_story_before_the_methods() -> None:
+    page = comparison_page([*STORY, Comparison("hail", 0.5, {"a": Estimate(0.5)})], title="t")
+    order = [page.index(text) for text in (
+        "inside the typical range in 2 of 3", 'data-chart="headlines-spec"', 'class="told"',
+        '<h2 id="summary">', 'class="errors"',
+    )]  # fmt: skip
+    assert order == sorted(order)
+    table = page[page.index('class="told"') : page.index('<h2 id="summary">')]
+    assert table.count("<tr>") == 4
+    assert table.count(">yes</td>") == 2
+    assert table.count(">no</td>") == 1
+    assert "hail" not in table
+
+
+def test_page_without_headlines_shows_the_methods_only() -> None:
+    page = comparison_page(rows(), title="t")
+    assert 'class="told"' not in page
+    assert "headlines-spec" not in page

@@ -1,53 +1,15 @@
-"""Terminal output of assessments, and progress bars."""
+"""Tables and progress bars in the terminal."""
 
 from __future__ import annotations
 
 import io
 import time
 
-import numpy as np
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-import oodometer
-from oodometer.assessment.result import format_interval
 from oodometer.report import terminal
-from oodometer.testing import toy_pair
-
-
-def shown(width: int, **settings: object) -> str:
-    source, target = toy_pair()
-    result = oodometer.estimate(source, target, **settings)  # type: ignore[arg-type]
-    out = io.StringIO()
-    terminal.show_assessment(Console(file=out, width=width), result)
-    return out.getvalue()
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 160])
-def test_tables_fit_the_terminal(width: int) -> None:
-    # A command is not wrapped, so that it can be copied.
-    lines = [line for line in shown(width).splitlines() if not line.startswith("  oodometer ")]
-    assert max(map(len, lines)) <= width
-
-
-def test_intervals_come_first_and_the_explanation_does_not_repeat_them() -> None:
-    source, target = toy_pair()
-    result = oodometer.estimate(source, target)
-    text = " ".join(shown(300).split())
-    assert result.shift is not None
-    for interval in (result.headline.estimate, result.shift):
-        assert text.partition(" Estimates method ")[0].count(format_interval(interval)) == 1
-    assert f"Typical range: {result.typical_range_text}" in text
-    assert all(sentence in text for sentence in result.explanation)
-    assert f"{result.next_step}: {result.plan_command}" in text
-
-
-def test_text_from_files_is_never_markup() -> None:
-    by = np.where(np.arange(300) % 2, "[red]site[/red]", "[link=x]y[/link]")
-    text = shown(120, segment_by=by)
-    assert "[red]site[/red]" in text
-    assert "[link=x]y[/link]" in text
 
 
 def test_status_has_a_shape_and_a_word() -> None:

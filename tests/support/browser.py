@@ -16,7 +16,7 @@ from oodometer.report import write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-DESK, PHONE = 1100, 390
+DESK, PHONE = 1280, 400
 # Variable with the folder for screenshots. Default: the test's folder, which is deleted.
 SCREENSHOTS = "OODOMETER_SCREENSHOTS"
 
@@ -46,10 +46,11 @@ def open_page(
     width: int = DESK,
     scheme: Literal["light", "dark"] = "light",
     zone: str = "UTC",
+    unfold: bool = True,
 ) -> Iterator[Page]:
     """Yield a page in a browser window after its charts are drawn.
 
-    Console messages, errors and requests fail the test. A screenshot of the whole page,
+    With `unfold`, parts of the page that are folded are opened first. Console messages, errors and requests fail the test. A screenshot of the whole page,
     `<name>-<width>-<scheme>.png`, is taken when the block ends.
     """
     path = folder / f"{name}.html"
@@ -68,8 +69,13 @@ def open_page(
             window.on("pageerror", lambda error: messages.append(f"error: {error}"))
             window.on("request", lambda request: messages.append(f"request: {request.url}"))
             window.goto(path.as_uri())
+            if unfold:
+                window.evaluate(
+                    "document.querySelectorAll('details.foldable').forEach((box) => { box.open = true; })"
+                )
             window.wait_for_function(
-                "() => [...document.querySelectorAll('[data-chart]')].every((box) => box.querySelector('svg'))"
+                "() => [...document.querySelectorAll('[data-chart]')].every((box) => "
+                "box.closest('details:not([open])') || box.querySelector('svg'))"
             )
             yield window
             shots = Path(os.environ.get(SCREENSHOTS, folder))
@@ -80,6 +86,12 @@ def open_page(
     own = f"request: {path.as_uri()}"
     unexpected = [m for m in messages if m != own and not m.startswith("request: data:")]
     assert not unexpected, "; ".join(message[:200] for message in unexpected)
+
+
+def scrolls_sideways(window: Page) -> bool:
+    """Return whether the page is wider than the window."""
+    wide: bool = window.evaluate("document.scrollingElement.scrollWidth > innerWidth")
+    return wide
 
 
 def overflowing(window: Page) -> list[str]:

@@ -113,7 +113,7 @@ def score_distance(context: DiagnosticContext) -> Diagnostic:
         "ok" if value <= noise else status_by_limits(value, *STATUS_LIMITS["score_distance"]),
         "largest gap between the distributions of confidence on source and target; the larger it "
         "is, the more an estimate depends on its assumption",
-        "do not rely on the estimate until it is confirmed on some labelled target rows",
+        "confirm the estimate on some labelled target rows",
     )
 
 
@@ -128,7 +128,7 @@ def outside_support(context: DiagnosticContext) -> Diagnostic:
         "ok" if is_noise else status_by_limits(value, *STATUS_LIMITS["outside_support"]),
         "share of the target whose confidence is outside the range of the source, where the "
         "accuracy is unknown",
-        "inspect these rows and label some; the source may not contain rows of their kind",
+        "inspect these rows, and label some: the source may lack them",
     )
 
 
@@ -169,7 +169,7 @@ def weight_effective_share(context: DiagnosticContext) -> Diagnostic:
         "ok" if shares[method] > 0.5 else "warning",
         f"effective sample size of the most uneven weights ({method}) as a share of the source; if "
         "it is small, source and target are far apart and a few source rows decide that estimate",
-        f"disregard {method}, or use a source that is more similar to the target",
+        f"disregard {method}, or use a source more like the target",
         methods=tuple(shares),
     )
 
@@ -183,7 +183,7 @@ def domain_auc(context: DiagnosticContext) -> Diagnostic:
         status_by_limits(value, *STATUS_LIMITS["domain_auc"]),
         "AUROC, on held-out rows, of a classifier that separates target rows from source rows; 0.5 "
         "means that they cannot be separated",
-        "the target is a different kind of data: label some of its rows",
+        "label some target rows: they are a different kind of data",
     )
 
 
@@ -196,7 +196,7 @@ def beyond_support(context: DiagnosticContext) -> Diagnostic:
         status_by_limits(value, *STATUS_LIMITS["beyond_support"]),
         "share of the target that is farther from the source, in feature space, than 99 % of source "
         "rows are from each other; 1 % is expected without shift",
-        "inspect these rows and label some; the source may not contain rows of their kind",
+        "inspect these rows, and label some: the source may lack them",
     )
 
 
@@ -209,7 +209,7 @@ def agreement_line(context: DiagnosticContext) -> Diagnostic:
         "ok" if is_linear else "warning",
         "R² of the line through the agreements of model pairs on source and target; if it is low, "
         "accuracies are not on a line either",
-        "disregard aline-s and aline-d, or add more models that differ from each other",
+        "disregard aline-s and aline-d, or add models that differ more",
         methods=("aline-s", "aline-d"),
     )
 
@@ -227,8 +227,7 @@ def class_shift(context: DiagnosticContext) -> Diagnostic:
         status_by_limits(value - noise, *STATUS_LIMITS["class_shift"]),
         "total variation distance between the predicted classes of source and target; if it is "
         "large, class frequencies changed or classes are confused in a new way",
-        "under label shift read mlls and bbse (cot is then too low); under any other shift "
-        "disregard these two",
+        "read mlls and bbse only if nothing but class frequencies changed",
     )
 
 
@@ -247,23 +246,24 @@ def class_frequency_ratio(context: DiagnosticContext) -> Diagnostic:
     ratios = np.where(is_real, shares[1] / shares[0], 1.0)
     j = int(np.abs(np.log(ratios)).argmax())
     value = float(max(ratios[j], 1 / ratios[j]))
+    names = context.source.class_names
+    name = f"class {j if names is None else names[j]}"
     meaning = (
         "largest ratio, up or down, between the predicted shares of a class on source and target; "
-        "a rare class can become several times as frequent while class_shift stays small"
+        "a rare class can become several times as frequent while class_shift stays small, and its "
+        "precision, F1 and average precision are then not reliable"
     )
     if value > 1:
-        names = context.source.class_names
         meaning += (
-            f" (class {j if names is None else names[j]}: {100 * shares[0][j]:.3g} % of the source, "
-            f"{100 * shares[1][j]:.3g} % of the target)"
+            f" ({name}: {100 * shares[0][j]:.3g} % of the source, {100 * shares[1][j]:.3g} % of "
+            "the target)"
         )
     return Diagnostic(
         "class_frequency_ratio",
         value,
         status_by_limits(value, *STATUS_LIMITS["class_frequency_ratio"]),
         meaning,
-        "do not rely on precision, F1 and average precision of this class; label some target rows "
-        "that are predicted as this class",
+        f"label some target rows that are predicted as {name}",
     )
 
 
@@ -282,7 +282,7 @@ def class_collapse(context: DiagnosticContext) -> Diagnostic:
         status_by_limits(value, *STATUS_LIMITS["class_collapse"]) if has_grown else "ok",
         "share of the target that is assigned to its most predicted class; a model that predicts "
         "one class for everything may be confident and wrong",
-        "inspect rows of that class; different preprocessing of the inputs is a frequent cause",
+        "inspect these rows and the preprocessing of the inputs",
     )
 
 
@@ -312,7 +312,7 @@ def estimator_spread(context: DiagnosticContext) -> Diagnostic:
         f"difference between the highest and the lowest estimate of {', '.join(COMPARED_METHODS)} "
         "(of all methods if fewer than two of these were run); methods with different assumptions "
         "that agree are more credible",
-        "read the method that assumes the shift you expect, and label some target rows to verify it",
+        "use the method that fits the expected shift; label some rows",
     )
 
 
@@ -330,7 +330,7 @@ def temperature_fit(context: DiagnosticContext) -> Diagnostic:
         fit.value,
         "ok" if is_good else "warning",
         meaning,
-        "check whether the scores are logits or probabilities as declared; try no temperature",
+        "check that scores are logits or probabilities as declared",
     )
 
 
@@ -347,8 +347,7 @@ def calibration_gap(context: DiagnosticContext) -> Diagnostic:
         "ok" if is_noise else status_by_limits(value, *STATUS_LIMITS["calibration_gap"]),
         "difference of mean confidence and accuracy on held-out source rows, after calibration by "
         f"{calibration.method}; methods that read scores as probabilities are wrong by about as much",
-        "disregard ac, cot, mlls, leap and the expected metrics, or calibrate by another method "
-        "(--calibration isotonic)",
+        "try --calibration isotonic; disregard the expected metrics",
     )
 
 
@@ -362,7 +361,7 @@ def confusion_condition(context: DiagnosticContext) -> Diagnostic:
         "ok" if value < 30.0 else "warning",
         "condition number of the source's confusion matrix; if it is large, label-shift methods "
         "amplify noise",
-        "disregard bbse and mlls, or label more source rows of the classes that are confused",
+        "disregard bbse and mlls, or label more source rows",
         methods=("bbse", "mlls", "leap"),
     )
 

@@ -23,6 +23,10 @@ METHOD_ORDER = (
 )  # fmt: skip
 # Methods that are always run, because the headline or a diagnostic needs them.
 NEEDED_METHODS = ("regime", "ac", "doc", "atc-mc", "im", "cot", "iw")
+# Kinds of shift that the method `regime` distinguishes.
+LOOK_ALIKE = "source and target look alike"
+LABEL_SHIFT = "class frequencies changed, and little else did"
+OTHER_SHIFT = "more than the class frequencies changed"
 
 
 def select_headline(
@@ -59,25 +63,37 @@ def select_headline(
 def describe_regime(estimate: Estimate) -> str:
     """Return which kind of shift was found, and the AUROCs that show it."""
     facts = estimate.facts
+    kind = kind_of_shift(estimate)
     auc, reweighted = facts["regime_auc"], facts["regime_auc_reweighted"]
+    if kind == LOOK_ALIKE:
+        return (
+            f"{kind}: a classifier can hardly tell them apart by the model's outputs (AUROC "
+            f"{auc:.2f}; 0.5 is chance)"
+        )
     separates = (
-        "a classifier can tell source and target apart by the model's outputs (AUROC "
+        f"{kind}: a classifier can tell source and target apart by the model's outputs (AUROC "
         f"{auc:.2f}; 0.5 is chance)"
     )
-    if facts["regime_auc_deviations"] <= ALIKE_DEVIATIONS:
+    if kind == LABEL_SHIFT:
         return (
-            "source and target look alike: a classifier can hardly tell them apart by the model's "
-            f"outputs (AUROC {auc:.2f}; 0.5 is chance)"
-        )
-    if facts["label_shift_misfit"] <= MAX_MISFIT and facts["weight_transport"] <= 0.5:
-        return (
-            f"class frequencies changed, and little else did: {separates}, but hardly after the "
-            f"estimated class frequencies were made equal ({reweighted:.2f})"
+            f"{separates}, but hardly after the estimated class frequencies were made equal "
+            f"({reweighted:.2f})"
         )
     return (
-        f"more than the class frequencies changed: {separates}, and a change of class frequencies "
-        f"does not explain the outputs (AUROC {reweighted:.2f} after they were made equal)"
+        f"{separates}, and a change of class frequencies does not explain the outputs (AUROC "
+        f"{reweighted:.2f} after they were made equal)"
     )
+
+
+def kind_of_shift(estimate: Estimate) -> str:
+    """Return which kind of shift the method `regime` found; an empty text for other methods."""
+    facts = estimate.facts
+    if "label_shift_misfit" not in facts:
+        return ""
+    if facts["regime_auc_deviations"] <= ALIKE_DEVIATIONS:
+        return LOOK_ALIKE
+    fits = facts["label_shift_misfit"] <= MAX_MISFIT and facts["weight_transport"] <= 0.5
+    return LABEL_SHIFT if fits else OTHER_SHIFT
 
 
 def excluded_methods(

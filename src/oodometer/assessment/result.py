@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -274,7 +275,7 @@ class Assessment(ResultViews):
     @property
     def verdict(self) -> str:
         """Return the result as sentences, with the assumption and a warning about its limits."""
-        parts = [self._summary, self._interval_caveat, *self.explanation]
+        parts = [self.summary, self._interval_caveat, *self.explanation]
         if self.next_step:
             parts.append(f"{self.next_step}: {self.plan_command}")
         return " ".join(parts)
@@ -300,7 +301,12 @@ class Assessment(ResultViews):
     @property
     def plan_command(self) -> str:
         """Return the command that chooses the rows to label."""
-        return f"oodometer plan TARGET --labels {self.labels_needed} --output to_label.csv"
+        return self.plan_command_for("TARGET")
+
+    def plan_command_for(self, target: str) -> str:
+        """Return the command that chooses the rows to label in a file, quoted for a shell."""
+        words = ["oodometer", "plan", target, "--labels", str(self.labels_needed)]
+        return shlex.join([*words, "--output", "to_label.csv"])
 
     def notes_on(self, estimate: Estimate) -> tuple[str, ...]:
         """Return the notes on an estimate; for the method of the headline, also its correction."""
@@ -341,7 +347,8 @@ class Assessment(ResultViews):
         return f"typical of {' and '.join(parts)}, not a guarantee"
 
     @property
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """Return a sentence with the accuracy on the target and on the source."""
         return (
             "The estimated accuracy on the target is "
             f"{format_percent(self.headline.estimate.value)} %, after "
@@ -441,7 +448,7 @@ class Assessment(ResultViews):
         width = max(len(estimate.method) for estimate in self.estimates)
         step = f"{self.next_step}: {self.plan_command}" if self.next_step else ""
         lines = [
-            self._summary,
+            self.summary,
             f"confidence interval (sampling error only): {format_interval(self.headline.estimate)}",
             f"typical range: {self.typical_range_text}",
             "",

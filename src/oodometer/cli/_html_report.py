@@ -101,14 +101,21 @@ def _folder_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def render_study_page(table: EvaluationTable, path: Path, *, rotation: Rotation = "equamax") -> str:
+def render_study_page(
+    table: EvaluationTable,
+    path: Path,
+    *,
+    rotation: Rotation = "equamax",
+    title: str | None = None,
+    date: str | None = None,
+) -> str:
     """Return the HTML report on a table of evaluations that was read from a file or folder."""
     from oodometer.studies.report import study_page
 
-    title = f"{path.resolve().name}: which measures predict accuracy?"
     return study_page(
         table,
-        title=title,
+        title=title or f"{path.resolve().name}: which measures predict accuracy?",
+        date=date,
         reproduce=provenance([path] if path.is_file() else []),
         rotation=rotation,
     )

@@ -53,6 +53,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", callback=set_quiet, help="Show no progress and no notes.")
 ]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show all methods and other details.")
+]
 HtmlPath = Annotated[Path | None, typer.Option(help=HTML_HELP)]
 OutputPath = Annotated[
     Path | None,

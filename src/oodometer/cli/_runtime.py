@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from oodometer.core.errors import InputError
 from oodometer.core.protocols import ProgressCallback
 from oodometer.report import terminal
 from oodometer.report.terminal import printable
@@ -107,6 +108,12 @@ def set_quiet(quiet: bool) -> bool:
     """Turn progress bars and notes off or on."""
     _quiet.set(quiet)
     return quiet
+
+
+def check_verbosity(verbose: bool, quiet: bool) -> None:
+    """Raise if more and fewer details are requested at once."""
+    if verbose and quiet:
+        raise InputError("Both --verbose and --quiet are given. Give only one of them.")
 
 
 def console() -> Console:

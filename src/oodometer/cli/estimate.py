@@ -16,7 +16,6 @@ import typer
 from oodometer.assessment.optional_analyses import (
     AdditionalRequests,
     add_results,
-    make_requests,
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import row_chunks, time_periods
@@ -34,18 +33,26 @@ from oodometer.cli._options import (
     OtherModelPaths,
     Quiet,
     Seed,
+    Verbose,
     WorkerOptions,
     split_names,
     with_option_groups,
 )
-from oodometer.cli._runtime import console, print_error, print_json, print_note, progress_bar
+from oodometer.cli._runtime import (
+    check_verbosity,
+    console,
+    print_error,
+    print_json,
+    print_note,
+    progress_bar,
+)
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.data.batch_reader import find_files, is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
-from oodometer.report import terminal
+from oodometer.report import terminal_assessment
 
 if TYPE_CHECKING:
     from oodometer.assessment._estimate import HistoryInput
@@ -169,6 +176,83 @@ class FileReadOptions(WorkerOptions):
         return self.stream or self.is_given or any(is_read_in_batches(path) for path in paths)
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvidenceOptions:
+    """Options for further files: other models, target labels and past domains."""
+
+    other_model: OtherModelPaths = None
+    other_model_on_source: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Predictions of another model on the source, which correct the headline and are "
+            "needed for aline-s and aline-d; repeat the option, in the same order as --other-model.",
+        ),
+    ] = None
+    target_labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table with the true classes of some target rows, in the columns row (counted "
+            "from 0) and label."
+        ),
+    ] = None
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Past domains with known accuracy, which the typical range also uses; a consistent "
+            "bias corrects the headline. A table with the columns estimate and truth (optional: "
+            "expected_error, spread) or, if repeated, one file of labelled predictions per domain.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisOptions:
+    """Options for results other than the estimated accuracy."""
+
+    metric: MetricNames = None
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Also report a lower bound on accuracy (DIS²).")
+    ] = False
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Also test whether the loss of accuracy is smaller than this fraction "
+            "(non-inferiority test)."
+        ),
+    ] = None
+
+    def requests(self) -> AdditionalRequests | None:
+        """Return the requested analyses; None if there are none."""
+        if not self.metric and not self.bound and self.margin is None:
+            return None
+        return make_requests(split_names(self.metric), bound=self.bound, margin=self.margin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """Options for the content of the HTML report."""
+
+    title: Annotated[str | None, typer.Option(help="Title of the HTML report.")] = None
+    date: Annotated[
+        str | None, typer.Option(help="Date to show below the title of the HTML report.")
+    ] = None
+    required: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Required accuracy, as a fraction; the verdict compares the estimate and its "
+            "intervals with it, and the charts of the HTML report show it as a line.",
+        ),
+    ] = None
+
+    def check(self, html: Path | None) -> None:
+        """Raise if the required accuracy is not a fraction or there is no page for the texts."""
+        check_fraction(self.required, "--required")
+        for option, value in (("--title", self.title), ("--date", self.date)):
+            if value is not None and html is None:
+                raise InputError(f"{option} is a text of the HTML report. Give --html FILE too.")
+
+
 @with_option_groups
 def estimate(
     source: Annotated[
@@ -179,47 +263,17 @@ def estimate(
         typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data."),
     ],
     *,
-    other_model: OtherModelPaths = None,
-    other_model_on_source: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Predictions of another model on the source, which correct the headline and are "
-            "needed for aline-s and aline-d; repeat the option, in the same order as --other-model.",
-        ),
-    ] = None,
-    target_labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="Table with the true classes of some target rows, in the columns row (counted "
-            "from 0) and label."
-        ),
-    ] = None,
-    history: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Past domains with known accuracy, which the typical range also uses; a consistent "
-            "bias corrects the headline. A table with the columns estimate and truth (optional: "
-            "expected_error, spread) or, if repeated, one file of labelled predictions per domain.",
-        ),
-    ] = None,
+    evidence: EvidenceOptions,
     options: EstimationOptions,
-    metric: MetricNames = None,
-    bound: Annotated[
-        bool, typer.Option("--bound", help="Also report a lower bound on accuracy (DIS²).")
-    ] = False,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            help="Also test whether the loss of accuracy is smaller than this fraction "
-            "(non-inferiority test)."
-        ),
-    ] = None,
+    analyses: AnalysisOptions,
     column_options: ColumnOptions,
     read_options: FileReadOptions,
     html: HtmlPath = None,
+    page_options: PageOptions,
     fail_below: Annotated[
         float | None, typer.Option(help="Exit with code 1 if the headline is below this fraction.")
     ] = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -245,29 +299,28 @@ def estimate(
     Example:
       oodometer estimate validation.parquet "scores/*.parquet" --workers 4
     """
-    _check_fraction(fail_below, "--fail-below")
+    check_fraction(fail_below, "--fail-below")
     check_report_path(html)
+    page_options.check(html)
+    check_verbosity(verbose, quiet)
     if len(target) > 1:
         _reject_several_targets(
-            {"--html": html, "--other-model": other_model, "--target-labels": target_labels}
+            {
+                "--html": html,
+                "--other-model": evidence.other_model,
+                "--target-labels": evidence.target_labels,
+            }
         )
-    files = PredictionFiles(
-        source=source,
-        targets=tuple(target),
-        columns=column_options.prediction_columns(),
-        other_models=tuple(other_model or ()),
-        other_models_on_source=tuple(other_model_on_source or ()),
-        history=tuple(history or ()),
-        target_labels=target_labels,
-    )
-    requests = None
-    if metric or bound or margin is not None:
-        requests = make_requests(split_names(metric), bound=bound, margin=margin)
-    results = assess_files(files, options, read_options, requests)
-    show = _print_results_as_json if as_json else _show_results
-    show(results)
+    files = PredictionFiles.from_options(source, target, column_options, evidence)
+    results = assess_files(files, options, read_options, analyses.requests())
+    if as_json:
+        _print_results_as_json(results)
+    elif verbose:
+        _show_details(results, page_options.required)
+    else:
+        _show_answer(results, page_options.required, quiet=quiet)
     if html is not None:
-        write_report_page(render_assessment_page(files, results[0]), html)
+        write_report_page(render_assessment_page(files, results[0], page_options), html)
     if fail_below is not None:
         _exit_if_below(results, fail_below)
 
@@ -283,22 +336,46 @@ def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
     print_json({"schema": 1, "targets": targets})
 
 
-def _show_results(results: Sequence[FileAssessment]) -> None:
+def _show_answer(results: Sequence[FileAssessment], required: float | None, *, quiet: bool) -> None:
+    """Show the short answer; with `quiet`, one line per target."""
+    shown = [
+        terminal_assessment.TargetResult(
+            target=str(result.path),
+            assessment=result.assessment,
+            additional=result.assessment.additional,
+        )
+        for result in results
+    ]
+    if quiet:
+        for one in shown:
+            terminal_assessment.show_line(console(), one, name_target=len(shown) > 1)
+    elif len(shown) == 1:
+        terminal_assessment.show_answer(console(), shown[0], required=required)
+    else:
+        terminal_assessment.show_answers(console(), shown, required=required)
+
+
+def _show_details(results: Sequence[FileAssessment], required: float | None) -> None:
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
-        terminal.show_assessment(console(), results[0].assessment)
-        _show_additional(results[0].assessment)
+        (result,) = results
+        terminal_assessment.show_details(
+            console(), result.assessment, target=str(result.path), required=required
+        )
+        _show_additional(result.assessment)
         return
-    terminal.show_targets(console(), {str(result.path): result.assessment for result in results})
+    terminal_assessment.show_target_details(
+        console(), {str(result.path): result.assessment for result in results}, required=required
+    )
     for result in results:
         if result.assessment.additional is not None:
-            terminal.show_target_name(console(), str(result.path))
+            terminal_assessment.show_target_name(console(), str(result.path))
             _show_additional(result.assessment)
 
 
 def _show_additional(assessment: Assessment) -> None:
     if assessment.additional is not None:
-        terminal.show_additional(console(), assessment.additional)
+        terminal_assessment.show_additional(console(), assessment.additional)
 
 
 def _exit_if_below(results: Sequence[FileAssessment], fail_below: float) -> None:
@@ -323,7 +400,8 @@ def _reject_several_targets(options: Mapping[str, Any]) -> None:
             )
 
 
-def _check_fraction(value: float | None, option: str) -> None:
+def check_fraction(value: float | None, option: str) -> None:
+    """Raise if the value of an option is not a fraction."""
     if value is not None and not 0.0 <= value <= 1.0:
         hint = f" Did you mean {value / 100:g}?" if 1 < value <= 100 else ""
         raise InputError(f"{option} must be a fraction from 0 to 1; got {value:g}.{hint}")
@@ -340,6 +418,25 @@ class PredictionFiles:
     other_models_on_source: tuple[Path, ...] = ()
     history: tuple[Path, ...] = ()
     target_labels: Path | None = None
+
+    @classmethod
+    def from_options(
+        cls,
+        source: Path,
+        targets: Sequence[Path],
+        column_options: ColumnOptions,
+        evidence: EvidenceOptions,
+    ) -> PredictionFiles:
+        """Return the files that are given by the options of a command."""
+        return cls(
+            source=source,
+            targets=tuple(targets),
+            columns=column_options.prediction_columns(),
+            other_models=tuple(evidence.other_model or ()),
+            other_models_on_source=tuple(evidence.other_model_on_source or ()),
+            history=tuple(evidence.history or ()),
+            target_labels=evidence.target_labels,
+        )
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -582,17 +679,23 @@ def _evaluate_command(path: Path, columns: PredictionColumns) -> str | None:
     return shlex.join(words)
 
 
-def render_assessment_page(files: PredictionFiles, result: FileAssessment) -> str:
+def render_assessment_page(
+    files: PredictionFiles, result: FileAssessment, page_options: PageOptions
+) -> str:
     """Return the HTML report on an assessment."""
     from oodometer import report
 
     inputs = result.assessment.inputs
     assert inputs is not None
+    title = page_options.title or f"{result.path.name}: estimated accuracy without labels"
     return report.assessment_page(
         result.assessment,
         inputs.source,
         inputs.target,
         additional_results=result.assessment.additional,
-        title=f"{result.path.name}: estimated accuracy without labels",
+        title=title,
+        date=page_options.date,
+        required=page_options.required,
+        target_name=str(result.path),
         reproduce=provenance(files.paths, seed=result.assessment.seed),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,6 @@ from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
     DataFolder,
-    OtherModelPaths,
     Quiet,
     ReferenceDomain,
     StoreFolder,
@@ -23,8 +23,11 @@ from oodometer.cli._options import (
 )
 from oodometer.cli._runtime import console, print_json
 from oodometer.cli.estimate import (
+    AnalysisOptions,
     EstimationOptions,
+    EvidenceOptions,
     FileReadOptions,
+    PageOptions,
     PredictionFiles,
     assess_files,
     render_assessment_page,
@@ -50,9 +53,12 @@ def report(
     ] = None,
     *,
     html: Annotated[Path, typer.Option(help=HTML_HELP)] = Path("report.html"),
-    other_model: OtherModelPaths = None,
+    page_options: PageOptions,
+    evidence: EvidenceOptions,
     options: EstimationOptions,
+    analyses: AnalysisOptions,
     column_options: ColumnOptions,
+    read_options: FileReadOptions,
     reference_domain: ReferenceDomain = None,
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
@@ -71,22 +77,13 @@ def report(
       oodometer report digits.toml --html digits.html
     """
     check_report_path(html)
+    page_options.check(html)
     if target is None:
-        prediction_options = {
-            "--other-model": other_model,
-            "--method": options.method,
-            "--label-column": column_options.label_column,
-            "--prob-columns": column_options.prob_columns,
-            "--logit-columns": column_options.logit_columns,
-            "--class-names": column_options.class_names,
-            "--segment-by": options.segment_by,
-            "--time-column": options.time_column,
-            "--chunk-rows": options.chunk_rows,
-        }
-        _reject_options(
-            prediction_options, "a single WHAT, a study", "Give a TARGET too, or leave it out."
-        )
-        page = _render_study(what, reference_domain, store_dir, data_dir)
+        groups = (evidence, options, analyses, column_options, read_options)
+        given = {"--required": page_options.required}
+        given |= {name: value for group in groups for name, value in _given_options(group).items()}
+        _reject_options(given, "a single WHAT, a study", "Give a TARGET too, or leave it out.")
+        page = _render_study(what, reference_domain, store_dir, data_dir, page_options)
     else:
         study_options = {
             "--reference-domain": reference_domain,
@@ -94,15 +91,19 @@ def report(
             "--data-dir": data_dir,
         }
         _reject_options(study_options, "predictions on two datasets", "Leave it out.")
-        files = PredictionFiles(
-            source=what,
-            targets=(target,),
-            columns=column_options.prediction_columns(),
-            other_models=tuple(other_model or ()),
-        )
-        (result,) = assess_files(files, options, FileReadOptions(), None)
-        page = render_assessment_page(files, result)
+        files = PredictionFiles.from_options(what, [target], column_options, evidence)
+        (result,) = assess_files(files, options, read_options, analyses.requests())
+        page = render_assessment_page(files, result, page_options)
     _write_report(page, html, "study" if target is None else "assessment", as_json)
+
+
+def _given_options(group: Any) -> dict[str, Any]:
+    """Return the options of a group whose values differ from their defaults, by name."""
+    return {
+        f"--{field.name.replace('_', '-')}": True
+        for field in fields(group)
+        if getattr(group, field.name) not in (field.default, [], None)
+    }
 
 
 def _reject_options(options: Mapping[str, Any], subject: str, hint: str) -> None:
@@ -123,7 +124,13 @@ def _write_report(page: str, path: Path, kind: str, as_json: bool) -> None:
         console().print(Text(f"Report on the {kind} written to {path} ({size / 1e6:.1f} MB)"))
 
 
-def _render_study(path: Path, reference: str | None, folder: Path | None, data: Path | None) -> str:
+def _render_study(
+    path: Path,
+    reference: str | None,
+    folder: Path | None,
+    data: Path | None,
+    page_options: PageOptions,
+) -> str:
     from oodometer.cli.study import load_study_rows
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
@@ -133,7 +140,7 @@ def _render_study(path: Path, reference: str | None, folder: Path | None, data: 
     else:
         _reject_options({"--store-dir": folder, "--data-dir": data}, "a table", "Leave it out.")
         table = _load_table(path, reference)
-    return render_study_page(table, path)
+    return render_study_page(table, path, title=page_options.title, date=page_options.date)
 
 
 def _load_table(path: Path, reference: str | None) -> EvaluationTable:

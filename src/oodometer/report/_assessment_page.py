@@ -13,6 +13,11 @@ from oodometer.estimators.atc import atc_source_bound
 from oodometer.report.assessment_figures import draw_assessment_figures
 from oodometer.report.page import render
 from oodometer.report.segments import is_time_series, segment_figure, select_table_segments
+from oodometer.report.terminal import drop_empty_columns
+from oodometer.report.verdict import short_verdict, worst_segments
+
+# Number of segments in the table above the folded table of all segments.
+MAX_WORST_SEGMENTS = 5
 
 
 def assessment_page(
@@ -23,6 +28,9 @@ def assessment_page(
     title: str,
     additional_results: AdditionalResults | None = None,
     reproduce: Mapping[str, str],
+    date: str | None = None,
+    required: float | None = None,
+    target_name: str = "TARGET",
 ) -> str:
     """Return an assessment as a complete HTML page.
 
@@ -40,6 +48,13 @@ def assessment_page(
     reproduce : mapping from str to str
         Names and values of all settings that are needed to reproduce the numbers, such as the
         seed. The page lists them.
+    date : str, optional
+        Date to show below the title.
+    required : float, optional
+        Required accuracy, as a fraction. Charts show it as a line, and the verdict says whether
+        the estimate and its intervals are above or below it.
+    target_name : str
+        Path of the target in the command that chooses the rows to label.
 
     Returns
     -------
@@ -61,28 +76,37 @@ def assessment_page(
     >>> "<title>New site</title>" in page
     True
     """
-    (methods, *figures), omissions = draw_assessment_figures(assessment, source, target)
+    (methods, *figures), omissions = draw_assessment_figures(
+        assessment, source, target, required=required
+    )
     values = [estimate.value for estimate in assessment.estimates]
     return render(
         "assessment_page.html",
         {
             "title": title,
+            "date": date,
+            "required": required,
+            "verdict": short_verdict(assessment, required=required),
+            "plan_command": assessment.plan_command_for(target_name),
             "assessment": assessment,
             "more": additional_results or AdditionalResults(),
             "lowest": min(values),
             "highest": max(values),
-            "diagnostics": sorted(
-                assessment.diagnostics,
-                key=lambda diagnostic: STATUSES_WORST_FIRST.index(diagnostic.status),
+            "problems": sorted(
+                (one for one in assessment.diagnostics if one.status != "ok"),
+                key=lambda problem: STATUSES_WORST_FIRST.index(problem.status),
             ),
+            "passed": [one for one in assessment.diagnostics if one.status == "ok"],
             "methods": methods,
             "atc_bound": _atc_source_bound(assessment),
             "figures": figures,
             "omissions": omissions,
             "is_timeline": is_time_series(assessment.segments),
-            "segment_figure": segment_figure(assessment),
+            "segment_figure": segment_figure(assessment, required=required),
+            "worst": worst_segments(assessment.segments, MAX_WORST_SEGMENTS),
             "segments": select_table_segments(assessment.segments),
             "few_rows": few_rows_warning([segment.n for segment in assessment.segments]),
+            "drop_empty_columns": drop_empty_columns,
             "pluralize": pluralize,
             "concerned_methods": concerned_methods,
             "reproduce": reproduce,

@@ -13,7 +13,7 @@ from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.report import charts, histograms
-from oodometer.report.charts import Figure, FigureTable, IntervalPoint
+from oodometer.report.charts import Figure, FigureTable, IntervalPoint, Rule
 from oodometer.report.histograms import ClassShare
 
 # Names of the kinds of figures in sentences.
@@ -25,11 +25,15 @@ FIGURE_NAMES = {
 
 
 def draw_assessment_figures(
-    assessment: Assessment, source: Predictions, target: Predictions
+    assessment: Assessment,
+    source: Predictions,
+    target: Predictions,
+    *,
+    required: float | None = None,
 ) -> tuple[list[Figure], list[str]]:
     """Return the figures that can be drawn, and a sentence with the reason for each other one."""
     builders = prediction_figures(assessment, source, target)
-    figures = [methods_figure(assessment)]
+    figures = [methods_figure(assessment, required)]
     omissions = []
     for kind, build in builders.items():
         try:
@@ -71,20 +75,27 @@ def estimate_in_percent(estimate: Estimate) -> tuple[float, float, float]:
     return round(100 * estimate.value, 2), round(100 * low, 2), round(100 * high, 2)
 
 
-def accuracy_chart(points: list[IntervalPoint], source_accuracy: float) -> charts.ChartSpec:
-    """Return a chart of accuracies in percent with intervals, and a line at the source accuracy."""
-    source = round(100 * source_accuracy, 2)
+def accuracy_rules(source_accuracy: float, required: float | None) -> list[Rule]:
+    """Return lines at the accuracy on the source and at the required accuracy, if there is one."""
+    rules = [Rule(round(100 * source_accuracy, 2), "source", charts.SOURCE_COLOR)]
+    if required is not None:
+        rules.append(Rule(round(100 * required, 2), f"required: {format_percent(required)} %"))
+    return rules
+
+
+def accuracy_chart(points: list[IntervalPoint], rules: list[Rule]) -> charts.ChartSpec:
+    """Return a chart of accuracies in percent with intervals, and lines at other accuracies."""
     ends = [end for point in points for end in (point.low, point.high) if end is not None]
     return charts.interval_chart(
         points,
         "accuracy, %",
-        domain=charts.padded_percent_range([source, *ends]),
-        rule=charts.Rule(source, "source", charts.SOURCE_COLOR),
+        domain=charts.padded_percent_range([*(rule.at for rule in rules), *ends]),
+        rules=rules,
         digits=1,
     )
 
 
-def methods_figure(assessment: Assessment) -> Figure:
+def methods_figure(assessment: Assessment, required: float | None = None) -> Figure:
     """Draw the estimate of each method with its interval."""
     headline = assessment.headline.estimate.method
     corrected = assessment.shift is not None and assessment.shift.correction != 0.0
@@ -103,12 +114,13 @@ def methods_figure(assessment: Assessment) -> Figure:
         caption="Each point is the estimate of one method; its line is the 95 % confidence "
         f"interval (sampling error only). The diamond is the headline "
         f"({headline}{', before its correction by the history' if corrected else ''}); the dashed "
-        f"line is the accuracy on the source ({format_percent(assessment.source_accuracy)} %). The "
+        f"line labelled “source” is the accuracy on the source "
+        f"({format_percent(assessment.source_accuracy)} %). The "
         "methods have different assumptions, so estimates that agree are more credible.",
         alt=f"Estimates of {len(points)} methods between {format_percent(min(values))} and "
         f"{format_percent(max(values))} %; the accuracy on the source is "
         f"{format_percent(assessment.source_accuracy)} %.",
-        spec=accuracy_chart(points, assessment.source_accuracy),
+        spec=accuracy_chart(points, accuracy_rules(assessment.source_accuracy, required)),
         wide=True,
     )
 

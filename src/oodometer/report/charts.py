@@ -32,9 +32,12 @@ TEXT_COLOR = "currentColor"
 NOTEBOOK_WIDTH = 480
 NOTEBOOK_HEIGHT = 300
 NOTEBOOK_TEXT_COLOR = "#333333"
-# Names of the two series whose points are drawn differently from all others.
+PAPER_COLOR = "var(--paper, #FFFFFF)"
+# Names of the series whose points are drawn differently from all others.
 KNOWN_SERIES = "known"
+TRUTH_SERIES = "truth"
 HEADLINE_SERIES = "headline"
+MAX_DATE_TICKS = 8
 VEGA_CONFIG: ChartSpec = {
     "background": "transparent",
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
@@ -131,7 +134,7 @@ class TruthEstimatePair:
 
 @dataclass(frozen=True)
 class Rule:
-    """Dashed vertical line at a value, with a label."""
+    """Dashed line at a value, with a label."""
 
     at: float
     label: str
@@ -143,7 +146,7 @@ def interval_chart(
     title: str,
     *,
     domain: Sequence[float],
-    rule: Rule | None = None,
+    rules: Sequence[Rule] = (),
     digits: int = 3,
 ) -> ChartSpec:
     """Return a chart with one row per point, which shows its value and its interval."""
@@ -158,12 +161,16 @@ def interval_chart(
     dots = base.mark_point(filled=True, opacity=1).encode(
         x=alt.X("value:Q", scale=scale, title=title, axis=axis),
         color=_series_encoding(
-            alt.Color, series, {KNOWN_SERIES: SOURCE_COLOR}, TARGET_COLOR, legend
+            alt.Color,
+            series,
+            {KNOWN_SERIES: SOURCE_COLOR, TRUTH_SERIES: SOURCE_COLOR},
+            TARGET_COLOR,
+            legend,
         ),
         shape=_series_encoding(
             alt.Shape,
             series,
-            {KNOWN_SERIES: "square", HEADLINE_SERIES: "diamond"},
+            {KNOWN_SERIES: "square", TRUTH_SERIES: "square", HEADLINE_SERIES: "diamond"},
             "circle",
             legend,
         ),
@@ -175,24 +182,39 @@ def interval_chart(
         bars = base.mark_rule(color=TARGET_COLOR, strokeWidth=2.5, opacity=0.65)
         low = alt.X("low:Q", scale=scale, title=title, axis=axis)
         layers.insert(0, bars.encode(x=low, x2="high:Q", tooltip=tooltip))
-    rules = _vertical_rule(rule, domain) if rule else []
+    lines = [
+        layer
+        for row, rule in enumerate(rules)
+        for layer in _vertical_rule(rule, domain, label_row=row)
+    ]
     n_names = len({point.name for point in points})
-    return to_spec(alt.layer(*rules, *layers), max(28 * n_names, 44))
+    return to_spec(alt.layer(*lines, *layers), max(28 * n_names, 44))
 
 
 def timeline_chart(
-    points: Sequence[IntervalPoint], source_accuracy: float, *, gaps: Sequence[str] = ()
+    points: Sequence[IntervalPoint], rules: Sequence[Rule], *, gaps: Sequence[str] = ()
 ) -> ChartSpec:
-    """Return a line chart over dates with a band of intervals; both are interrupted at `gaps`."""
+    """Return a line chart over dates with a band of intervals; both are interrupted at `gaps`.
+
+    The label of the first rule is at the right end, that of a second rule at the left end.
+    """
     alt = altair()
     rows = [asdict(point) for point in points] + [{"name": name, "value": None} for name in gaps]
     # JavaScript reads dates without a time as UTC. Shown in local time, they could be a day off.
-    rows = [{**row, "at": row["name"]} for row in sorted(rows, key=lambda row: str(row["name"]))]
+    ordered = sorted(rows, key=lambda row: str(row["name"]))
+    rows = [{**row, "at": _utc_time(str(row["name"]))} for row in ordered]
     ends = [end for point in points for end in (point.low, point.high) if end is not None]
-    domain = padded_percent_range([source_accuracy, *ends])
+    domain = padded_percent_range([*(rule.at for rule in rules), *ends])
     scale = alt.Scale(domain=domain, nice=False, zero=False)
-    date_format = {4: "%Y", 7: "%Y-%m"}.get(len(points[0].name), "%Y-%m-%d")
-    axis = alt.Axis(grid=False, format=date_format, labelOverlap="greedy", labelSeparation=12)
+    formats = {4: "%Y", 7: "%Y-%m", 13: "%m-%d %H:00"}
+    date_format = formats.get(len(points[0].name), "%Y-%m-%d")
+    axis = alt.Axis(
+        grid=False,
+        format=date_format,
+        values=_date_ticks([row["name"] for row in ordered]),
+        labelOverlap="greedy",
+        labelSeparation=12,
+    )
     dates = alt.X("at:T", scale=alt.Scale(type="utc"), title=None, axis=axis)
     base = alt.Chart(_inline_data(rows)).encode(x=dates)
     band = base.mark_area(color=TARGET_COLOR, opacity=0.25).encode(
@@ -203,14 +225,39 @@ def timeline_chart(
     dots = _circles(base, TARGET_COLOR, size=30).encode(
         y=value, tooltip=_point_tooltip(points, "accuracy, %", 1)
     )
-    source = alt.Chart(_inline_data([{"accuracy": source_accuracy, "text": "source"}])).encode(
-        y="accuracy:Q"
-    )
-    rule = source.mark_rule(color=SOURCE_COLOR, strokeDash=[5, 4], strokeWidth=1.5)
-    label = source.mark_text(color=SOURCE_COLOR, align="right", baseline="bottom", dy=-3).encode(
-        text="text:N", x=alt.value("width")
-    )
-    return to_spec(alt.layer(rule, band, line, dots, label), 240)
+    lines, labels = [], []
+    for rule, (align, x) in zip(rules, (("right", "width"), ("left", 0)), strict=False):
+        level = alt.Chart(_inline_data([{"accuracy": rule.at, "text": rule.label}])).encode(
+            y="accuracy:Q"
+        )
+        lines.append(level.mark_rule(color=rule.color, strokeDash=[5, 4], strokeWidth=1.5))
+        # The outline in the color of the page keeps the label legible on a line.
+        for style in ({"stroke": PAPER_COLOR, "strokeWidth": 4}, {"color": rule.color}):
+            label = level.mark_text(align=align, baseline="bottom", dy=-3, **style)
+            labels.append(label.encode(text="text:N", x=alt.value(x)))
+    return to_spec(alt.layer(*lines, band, line, dots, *labels), 240)
+
+
+def _date_ticks(names: Sequence[str]) -> list[Any]:
+    """Return at most `MAX_DATE_TICKS` dates in equal steps."""
+    step = -(-len(names) // MAX_DATE_TICKS)
+    ticks = []
+    for name in names[::step]:
+        # Parts that are missing, such as the day of a month, have their smallest value.
+        complete = name + "0000-01-01T00"[len(name) :]
+        year, month, day, hour = map(int, re.split("[-T]", complete))
+        date = altair().DateTime(year=year, month=month, date=day, hours=hour, utc=True)
+        ticks.append(date)
+    return ticks
+
+
+def _utc_time(name: str) -> str:
+    """Return a year, month, day or hour as text that JavaScript reads as a time in UTC.
+
+    >>> _utc_time("2026-03"), _utc_time("2026-03-01T05")
+    ('2026-03', '2026-03-01T05:00Z')
+    """
+    return f"{name}:00Z" if "T" in name else name
 
 
 def confidence_chart(histogram: ConfidenceHistogram, threshold: float | None) -> ChartSpec:
@@ -463,13 +510,16 @@ def _circles(chart: Any, color: str, **options: Any) -> Any:
     return chart.mark_point(color=color, fill=color, opacity=1, shape="circle", **options)
 
 
-def _vertical_rule(rule: Rule, domain: Sequence[float]) -> list[Any]:
-    """Return a dashed vertical line with a label above it, on the side with more room."""
+def _vertical_rule(rule: Rule, domain: Sequence[float], *, label_row: int = 0) -> list[Any]:
+    """Return a dashed vertical line with a label above it, on the side with more room.
+
+    Labels in different rows do not overlap.
+    """
     alt = altair()
     base = alt.Chart(_inline_data([{"at": rule.at, "text": rule.label}])).encode(x="at:Q")
     is_right = rule.at > (domain[0] + domain[1]) / 2
     side = {"align": "right", "dx": -4} if is_right else {"align": "left", "dx": 4}
-    label = base.mark_text(color=rule.color, baseline="bottom", dy=-3, **side)
+    label = base.mark_text(color=rule.color, baseline="bottom", dy=-3 - 15 * label_row, **side)
     return [
         base.mark_rule(color=rule.color, strokeDash=[5, 4], strokeWidth=1.5),
         label.encode(text="text:N", y=alt.value(0)),

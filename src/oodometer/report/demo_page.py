@@ -1,14 +1,15 @@
-"""HTML page that compares the estimates of each method with the true accuracy under each shift."""
+"""HTML page that compares the headline and every method with the true accuracy under each shift."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oodometer.assessment.result import format_percent
+from oodometer.assessment.conformal_interval import ShiftInterval
+from oodometer.assessment.result import format_interval, format_percent
 from oodometer.core.errors import InputError
 from oodometer.core.format import pluralize
-from oodometer.core.results import Estimate
+from oodometer.core.results import Estimate, Status
 from oodometer.estimators.atc import FalselyIdentified
 from oodometer.report import charts
 from oodometer.report.assessment_figures import estimate_in_percent
@@ -17,6 +18,8 @@ from oodometer.report.page import render
 
 # Errors of at least this fraction are drawn in the full color, smaller ones in a lighter color.
 FULL_COLOR_ERROR = 0.15
+# Largest error of an estimate that the summary counts as close to the truth.
+CLOSE_ERROR = 0.05
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,12 @@ class Comparison:
     falsely_identified : FalselyIdentified, optional
         Shares of rows that are wrong and above the threshold of atc-mc, and of rows that are
         correct and below it.
+    headline : Estimate, optional
+        Headline of the assessment.
+    shift : ShiftInterval, optional
+        Typical range of the headline.
+    status : {"ok", "warning", "critical"}
+        Status of the headline.
 
     Examples
     --------
@@ -45,6 +54,78 @@ class Comparison:
     truth: float
     estimates: dict[str, Estimate]
     falsely_identified: FalselyIdentified | None = None
+    headline: Estimate | None = None
+    shift: ShiftInterval | None = None
+    status: Status = "ok"
+
+
+@dataclass(frozen=True)
+class HeadlineRow:
+    """Headline under one shift beside the true accuracy."""
+
+    name: str
+    truth: float
+    headline: Estimate
+    shift: ShiftInterval
+    status: Status
+
+    @property
+    def error(self) -> float:
+        """Return the headline minus the truth, as a fraction."""
+        return self.headline.value - self.truth
+
+    @property
+    def is_hit(self) -> bool:
+        """Return whether the typical range contains the truth."""
+        return self.shift.low <= self.truth <= self.shift.high
+
+
+def headline_rows(rows: Sequence[Comparison]) -> list[HeadlineRow]:
+    """Return the shifts with a headline and a typical range."""
+    return [
+        HeadlineRow(row.name, row.truth, row.headline, row.shift, row.status)
+        for row in rows
+        if row.headline is not None and row.shift is not None
+    ]
+
+
+def headline_sentences(rows: Sequence[HeadlineRow]) -> tuple[str, ...]:
+    """Return what the tool said, what was true, and how often the range contained the truth.
+
+    >>> shift = ShiftInterval(0.7, 0.9, 0.9, n_domains=0, scaled_by_spread=False, bias=0.0)
+    >>> headline_sentences([HeadlineRow("blur", 0.75, Estimate(0.8), shift, "ok")])[0]
+    'On average over 1 shift, the tool said 80.0 %, the truth was 75.0 %, inside the typical range in 1 of 1 case.'
+    """
+    n = len(rows)
+    said = sum(row.headline.value for row in rows) / n
+    truth = sum(row.truth for row in rows) / n
+    n_hits = sum(row.is_hit for row in rows)
+    n_close = sum(abs(row.error) <= CLOSE_ERROR for row in rows)
+    worst = max(rows, key=lambda row: abs(row.error))
+    return (
+        f"On average over {pluralize(n, 'shift')}, the tool said {format_percent(said)} %, the "
+        f"truth was {format_percent(truth)} %, inside the typical range in {n_hits} of "
+        f"{pluralize(n, 'case')}.",
+        f"In {n_close} of {pluralize(n, 'case')}, the tool was at most "
+        f"{100 * CLOSE_ERROR:.0f} points off; its largest error was "
+        f"{format_percent(abs(worst.error))} points ({worst.name}: the tool said "
+        f"{format_percent(worst.headline.value)} %, the truth was {format_percent(worst.truth)} %).",
+        *_status_sentences(rows),
+    )
+
+
+def _status_sentences(rows: Sequence[HeadlineRow]) -> list[str]:
+    """Return how far the tool was off if it warned, and if it did not."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for row in rows:
+        errors[row.status == "ok"].append(abs(row.error))
+    if not errors[True] or not errors[False]:
+        return []
+    means = {is_ok: format_percent(sum(group) / len(group)) for is_ok, group in errors.items()}
+    return [
+        f"Where the status was ok ({pluralize(len(errors[True]), 'case')}), it was off by "
+        f"{means[True]} points on average; where it warned, by {means[False]} points."
+    ]
 
 
 def falsely_identified_cells(rows: Sequence[Comparison]) -> list[tuple[str, str, str, str]]:
@@ -152,6 +233,7 @@ def comparison_page(
             f"There are no estimates of {names} for {pluralize(len(rows), 'shift')}. "
             "Give rows with estimates of these methods."
         )
+    headlines = headline_rows(rows)
     return render(
         "demo_page.html",
         {
@@ -162,6 +244,9 @@ def comparison_page(
             "summary": comparison_summary(records),
             "figures": _scatter_figures(records),
             "falsely_identified": falsely_identified_cells(rows),
+            "headlines": headlines,
+            "story": headline_sentences(headlines) if headlines else (),
+            "picture": _headline_figure(headlines) if headlines else None,
         },
     )
 
@@ -234,6 +319,46 @@ def _error_direction(error: float) -> str:
     if error == 0:
         return "exact"
     return "too high" if error > 0 else "too low"
+
+
+def _headline_figure(rows: Sequence[HeadlineRow]) -> Figure:
+    """Draw the headline with its typical range and the truth, one row per shift."""
+    points = []
+    for row in rows:
+        said, truth, low, high = (
+            round(100 * value, 2)
+            for value in (row.headline.value, row.truth, row.shift.low, row.shift.high)
+        )
+        points.append(charts.IntervalPoint(row.name, said, low, high, series="the tool said"))
+        points.append(charts.IntervalPoint(row.name, truth, series=charts.TRUTH_SERIES))
+    n_hits = sum(row.is_hit for row in rows)
+    ends = [end for row in rows for end in (row.shift.low, row.shift.high, row.truth)]
+    return Figure(
+        key="headlines",
+        title="Estimate, typical range and truth",
+        caption="The circle is the estimate of the tool, made without labels; its line is the "
+        "typical range. The square is the true accuracy.",
+        alt=f"Estimates, typical ranges and true accuracies under {pluralize(len(rows), 'shift')}; "
+        f"the typical range contains the truth in {n_hits} of {pluralize(len(rows), 'case')}.",
+        spec=charts.interval_chart(
+            points,
+            "accuracy, %",
+            domain=charts.padded_percent_range([100 * end for end in ends]),
+            digits=1,
+        ),
+        wide=True,
+    )
+
+
+def headline_cells(row: HeadlineRow) -> tuple[str, str, str, str, str]:
+    """Return the shift, the estimate, its range, the truth, and whether the range contains it."""
+    return (
+        row.name,
+        format_percent(row.headline.value),
+        format_interval(row.shift),
+        format_percent(row.truth),
+        "yes" if row.is_hit else "no",
+    )
 
 
 def _scatter_pair(deviation: EstimateDeviation) -> charts.TruthEstimatePair:

@@ -111,7 +111,7 @@ def entropy_figure(neighborhoods: InvarianceResult, order: Sequence[str]) -> Fig
             points,
             "entropy difference, nats",
             domain=charts.padded_range([*values, 0.0, ENTROPY_LIMIT]),
-            rule=charts.Rule(ENTROPY_LIMIT, f"limit {ENTROPY_LIMIT}"),
+            rules=[charts.Rule(ENTROPY_LIMIT, f"limit {ENTROPY_LIMIT}")],
         ),
         wide=True,
     )

@@ -61,7 +61,7 @@ def render_with_scripts(
         jinja_environment(folder)
         .get_template(template)
         .render(
-            context,
+            {"date": None} | dict(context),
             style=Markup((TEMPLATE_FOLDER / "page.css").read_text(encoding="utf-8")),
             scripts=[Markup(script) for script in scripts],
             allowed=" ".join(_csp_hash(script) for script in scripts) or "'none'",

@@ -12,7 +12,11 @@ import numpy as np
 
 from oodometer.assessment.result import Assessment, Segment
 from oodometer.report import charts, histograms
-from oodometer.report.assessment_figures import accuracy_chart, estimate_in_percent
+from oodometer.report.assessment_figures import (
+    accuracy_chart,
+    accuracy_rules,
+    estimate_in_percent,
+)
 from oodometer.report.charts import Figure, IntervalPoint
 
 # More points or dates cannot be distinguished in a chart, nobody reads a longer table, and all of
@@ -21,11 +25,11 @@ MAX_DRAWN_SEGMENTS = 40
 MAX_LISTED_SEGMENTS = 200
 MAX_DATES = 400
 
-_DATE_PATTERN = re.compile(r"(19|20)\d\d(-\d\d(-\d\d)?)?")
+_DATE_PATTERN = re.compile(r"(19|20)\d\d(-\d\d(-\d\d(T\d\d)?)?)?")
 
 
 def is_time_series(segments: Sequence[Segment]) -> bool:
-    """Return whether there are at least two segments and all are years, months or days.
+    """Return whether there are at least two segments and all are years, months, days or hours.
 
     >>> is_time_series([Segment("2026-03", 5, None), Segment("2026-04", 5, None)])
     True
@@ -62,16 +66,16 @@ def lowest_segments(segments: Sequence[Segment], max_segments: int) -> list[Segm
     return [segments[j] for j in sorted(lowest)]
 
 
-def segment_figure(assessment: Assessment) -> Figure | None:
+def segment_figure(assessment: Assessment, *, required: float | None = None) -> Figure | None:
     """Draw the estimates of all segments; return None if there are none."""
     if all(segment.estimate is None for segment in assessment.segments):
         return None
     if is_time_series(assessment.segments):
-        return _timeline_figure(assessment)
-    return _comparison_figure(assessment)
+        return _timeline_figure(assessment, required)
+    return _comparison_figure(assessment, required)
 
 
-def _comparison_figure(assessment: Assessment) -> Figure:
+def _comparison_figure(assessment: Assessment, required: float | None) -> Figure:
     segments = assessment.segments
     estimates = [
         (segment.value, segment.estimate)
@@ -98,12 +102,12 @@ def _comparison_figure(assessment: Assessment) -> Figure:
         f"Differences smaller than the intervals mean little.{omission}",
         alt=f"Estimates of {len(points)} segments; the lowest is {lowest.value:.1f} %, for "
         f"{lowest.name}.",
-        spec=accuracy_chart(points, assessment.source_accuracy),
+        spec=accuracy_chart(points, accuracy_rules(assessment.source_accuracy, required)),
         wide=True,
     )
 
 
-def _timeline_figure(assessment: Assessment) -> Figure:
+def _timeline_figure(assessment: Assessment, required: float | None) -> Figure:
     segments = assessment.segments
     drawn = segments[-MAX_DATES:]
     points = [
@@ -118,25 +122,32 @@ def _timeline_figure(assessment: Assessment) -> Figure:
     return Figure(
         key="segments",
         title="Estimates over time",
-        caption=f"Estimate for each {_date_unit(drawn[0].value)}; "
+        caption=f"Estimate for each {_date_unit([segment.value for segment in drawn])}; "
         "the band is the 95 % confidence interval (sampling error only) and is wide where there "
-        "are few rows. The dashed line is the accuracy on the source. Changes smaller than the "
-        f"band mean little.{omission}",
+        "are few rows. The blue dashed line is the accuracy on the source"
+        f"{'' if required is None else ', the other one the required accuracy'}. Changes smaller "
+        f"than the band mean little.{omission}",
         alt=f"Estimates from {drawn[0].value} to {drawn[-1].value}; the lowest is "
         f"{lowest.value:.1f} %, for {lowest.name}, the last {points[-1].value:.1f} %.",
         spec=charts.timeline_chart(
             points,
-            round(100 * assessment.source_accuracy, 2),
+            accuracy_rules(assessment.source_accuracy, required),
             gaps=[segment.value for segment in drawn if segment.estimate is None],
         ),
         wide=True,
     )
 
 
-def _date_unit(name: str) -> str:
-    """Return whether a date names a year, a month or a day.
+def _date_unit(names: Sequence[str]) -> str:
+    """Return whether dates are years, months, weeks, days or hours.
 
-    >>> [_date_unit(name) for name in ("2026", "2026-03", "2026-03-01")]
-    ['year', 'month', 'day']
+    >>> [_date_unit(names) for names in (["2026-03"], ["2026-03-02", "2026-03-16"])]
+    ['month', 'week']
     """
-    return {4: "year", 7: "month"}.get(len(name), "day")
+    unit = {4: "year", 7: "month", 13: "hour"}.get(len(names[0]), "day")
+    if unit == "day" and len(names) > 1:
+        days = np.array(names, dtype="datetime64[D]").astype(np.int64)
+        # Weeks are named by their Monday; day 0, 1970-01-01, was a Thursday.
+        if not ((days + 3) % 7).any():
+            return "week"
+    return unit

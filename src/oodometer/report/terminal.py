@@ -27,23 +27,14 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from oodometer.assessment.result import (
-    Assessment,
-    Segment,
-    concerned_methods,
-    format_interval,
-    format_percent,
-)
-from oodometer.core.format import few_rows_warning
+from oodometer.assessment.result import format_percent
 from oodometer.core.protocols import ProgressCallback
 from oodometer.core.results import STATUS_SHAPES
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, SamplingCost
 
 if TYPE_CHECKING:
-    from oodometer.assessment.additional_results import AdditionalResults
     from oodometer.neighborhood.ranking import RankedModel, Ranking
     from oodometer.neighborhood.suitability import TransformSuitability
-    from oodometer.report.demo_page import Comparison
 
 # Number of spaces between columns.
 COLUMN_GAP = 2
@@ -224,170 +215,11 @@ def format_number(value: float | None, format_spec: str) -> str:
 
 def status_text(status: str) -> Text:
     """Return a status as a colored symbol, followed by its name."""
-    return Text(f"{STATUS_SHAPES[status]} {status}", style=STATUS_STYLES[status])
+    return Text(f"{STATUS_SHAPES[status]} {status}", style=STATUS_STYLES[status], no_wrap=True)
 
 
 def _warning(text: str) -> Text:
     return text_line(f"{STATUS_SHAPES['warning']} {text}", STATUS_STYLES["warning"])
-
-
-def show_assessment(console: Console, assessment: Assessment) -> None:
-    """Print the headline estimate, the estimates of all methods, the diagnostics and segments."""
-    headline = assessment.headline.estimate
-    console.print(
-        Text(f"Accuracy on the target: {format_percent(headline.value)} %", style="bold"),
-        status_text(assessment.headline.status),
-    )
-    console.print(
-        text_line(f"Accuracy on the source: {format_percent(assessment.source_accuracy)} %")
-    )
-    console.print(
-        text_line(f"Confidence interval (sampling error only): {format_interval(headline)} (95 %)")
-    )
-    console.print(text_line(f"Typical range: {assessment.typical_range_text}"))
-    console.print()
-    for sentence in (*assessment.explanation, *assessment.notes):
-        console.print(text_line(sentence))
-    if assessment.next_step:
-        console.print(text_line(f"{assessment.next_step}:"))
-        # The command is not wrapped, so that it can be copied.
-        console.print(text_line(f"  {assessment.plan_command}"), soft_wrap=True)
-    rows = [
-        (
-            estimate.method,
-            format_percent(estimate.value),
-            format_interval(estimate),
-            "; ".join((estimate.assumes, *assessment.notes_on(estimate))),
-        )
-        for estimate in assessment.estimates
-    ]
-    rows += [
-        (name, "", "", f"not applicable: {reason}") for name, reason in assessment.skipped.items()
-    ]
-    console.print()
-    headings = ("method", "accuracy %", "95 % interval", "assumption")
-    console.print(table("Estimates", headings, rows))
-    console.print()
-    diagnostics = [
-        (status_text(d.status), d.name, d.formatted_value, f"{d.meaning}{concerned_methods(d)}")
-        for d in assessment.diagnostics
-    ]
-    console.print(table("Diagnostics", ("status", "diagnostic", "value", "meaning"), diagnostics))
-    if assessment.segments:
-        console.print()
-        _show_segments(console, assessment.segments)
-
-
-def show_targets(console: Console, assessments: Mapping[str, Assessment]) -> None:
-    """Print one row per target with its headline, then notes and the segments of each target."""
-    console.print(text_line(f"{len(assessments)} targets"))
-    console.print()
-    rows = [
-        (
-            target,
-            f"{assessment.n_target:,}",
-            format_percent(assessment.headline.estimate.value),
-            format_interval(assessment.headline.estimate),
-            "" if assessment.shift is None else format_interval(assessment.shift),
-            status_text(assessment.headline.status),
-            assessment.headline.estimate.method,
-        )
-        for target, assessment in assessments.items()
-    ]
-    headings = (
-        "target", "rows", "accuracy %", "95 % interval", "typical range", "status", "method",
-    )  # fmt: skip
-    console.print(table("Estimated accuracy", *drop_empty_columns(headings, rows)))
-    for note, targets in _targets_by_note(assessments).items():
-        prefix = "" if len(targets) == len(assessments) else f"{', '.join(targets)}: "
-        console.print(text_line(f"{prefix}{note}"))
-    for target, assessment in assessments.items():
-        if assessment.segments:
-            show_target_name(console, target)
-            _show_segments(console, assessment.segments)
-
-
-def show_target_name(console: Console, target: str) -> None:
-    """Print the name of a target above its results."""
-    console.print()
-    console.print(text_line(target, "bold"))
-
-
-def _targets_by_note(assessments: Mapping[str, Assessment]) -> dict[str, list[str]]:
-    """Return the targets that each note applies to, so that a note is printed once."""
-    targets: dict[str, list[str]] = {}
-    for target, assessment in assessments.items():
-        for note in assessment.notes:
-            targets.setdefault(note, []).append(target)
-    return targets
-
-
-def _show_segments(console: Console, segments: Sequence[Segment]) -> None:
-    headings = ("segment", "rows", "accuracy %", "95 % interval", "source %", "status")
-    rows = []
-    for segment in segments:
-        estimate, known = segment.estimate, segment.source_accuracy
-        value = "" if estimate is None else format_percent(estimate.value)
-        interval = f"not applicable: {segment.reason}"
-        if estimate is not None:
-            interval = format_interval(estimate)
-        rows.append(
-            (
-                segment.value,
-                f"{segment.n:,}",
-                value,
-                interval,
-                "" if known is None else format_percent(known),
-                status_text(segment.status),
-            )
-        )
-    console.print(table("Segments", *drop_empty_columns(headings, rows)))
-    if warning := few_rows_warning([segment.n for segment in segments]):
-        console.print(Text(warning))
-
-
-def show_additional(console: Console, results: AdditionalResults) -> None:
-    """Print the other metrics, the lower bound and the verdict, each if it was requested."""
-    if results.metrics:
-        console.print()
-        title = f"Expected metrics, assuming that {results.metrics_assume}"
-        console.print(table(title, *drop_empty_columns(*results.metric_table)))
-    if results.segment_metrics:
-        console.print()
-        title = f"Expected metrics by segment ({results.segment_scope})"
-        console.print(table(title, *drop_empty_columns(*results.segment_table)))
-    for sentence in results.sentences:
-        console.print()
-        console.print(text_line(sentence))
-
-
-def show_comparison(console: Console, rows: Sequence[Comparison], source_accuracy: float) -> None:
-    """Print the true accuracy of each target beside the estimates of all methods."""
-    from oodometer.report.demo_page import falsely_identified_cells, method_records, rank_records
-
-    records = method_records(rows)
-    best = rank_records(records)[0]
-    cells: list[tuple[str | Text, ...]] = []
-    for row in rows:
-        deviations = [record.deviation_under(row) for record in records]
-        values = [
-            format_percent(deviation.estimate.value) if deviation else ""
-            for deviation in deviations
-        ]
-        cells.append((row.name, Text(format_percent(row.truth), style="bold"), *values))
-    errors = [
-        Text(format_percent(record.mae), style="bold green" if record == best else "")
-        for record in records
-    ]
-    cells.append((Text("mean abs. error", style="italic"), "", *errors))
-    title = f"True and estimated accuracy in % (on the source: {format_percent(source_accuracy)})"
-    headings = ("target", "truth", *(record.method for record in records))
-    console.print(table(title, headings, cells))
-    if identified := falsely_identified_cells(rows):
-        console.print()
-        title = "Falsely identified predictions of atc-mc, in % of the rows"
-        headings = ("target", "falsely correct", "falsely incorrect", "difference")
-        console.print(table(title, headings, identified))
 
 
 def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: str) -> None:

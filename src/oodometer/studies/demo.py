@@ -1,4 +1,4 @@
-"""Demo on the handwritten digits of scikit-learn under a dozen distribution shifts."""
+"""Demo on the handwritten digits of scikit-learn under fifteen distribution shifts."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
 def compare_methods(
     suite: DigitsSuite, *, seed: int = 0, progress: ProgressCallback | None = None
 ) -> list[Comparison]:
-    """Return the estimates of all methods and the true accuracy for each target."""
+    """Return the headline, the estimates of all methods and the true accuracy for each target."""
     rows = []
     for done, target in enumerate(suite.targets):
         if progress:
@@ -205,7 +205,17 @@ def compare_methods(
         values = {result.method: result for result in assessment.estimates}
         truth = float(target.predictions.correct.mean())
         identified = _falsely_identified(suite.source, target.predictions, assessment.temperature)
-        rows.append(Comparison(target.name, truth, values, identified))
+        rows.append(
+            Comparison(
+                target.name,
+                truth,
+                values,
+                identified,
+                headline=assessment.headline.estimate,
+                shift=assessment.shift,
+                status=assessment.headline.status,
+            )
+        )
     return rows
 
 

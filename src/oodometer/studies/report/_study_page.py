@@ -59,6 +59,7 @@ def study_page(
     title: str,
     reproduce: Mapping[str, str],
     rotation: Rotation = DEFAULT_ROTATION,
+    date: str | None = None,
 ) -> str:
     """Return the HTML page of a table of evaluations.
 
@@ -75,6 +76,8 @@ def study_page(
         command and the versions. The page lists them.
     rotation : {"equamax", "varimax", "quartimax"}
         Rotation of the factors.
+    date : str, optional
+        Date to show below the title.
 
     Returns
     -------
@@ -108,6 +111,7 @@ def study_page(
         "study_page.html",
         {
             "title": title,
+            "date": date,
             "subject": study_description(comparison),
             "verdict": verdict(comparison),
             "overview": overview_figure(comparison),

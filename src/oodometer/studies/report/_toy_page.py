@@ -73,8 +73,8 @@ def series_chart(
     names = [part.name for part in series]
     color = alt.Scale(domain=names, range=[part.color for part in series])
     shape = alt.Scale(domain=names, range=[part.shape for part in series])
-    # Two columns also fit the width of a phone.
-    legend = alt.Legend(labelLimit=320, columns=2 if len(series) > 2 else 0)
+    # Two columns of short names, or one of long names, fit the width of a phone.
+    legend = alt.Legend(labelLimit=320, columns=2 if len(series) > 2 else 1)
 
     def axis(is_log: bool) -> dict[str, object]:
         if not is_log:
