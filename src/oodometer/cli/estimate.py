@@ -16,6 +16,7 @@ import typer
 from oodometer.assessment.optional_analyses import (
     AdditionalRequests,
     add_results,
+    make_requests,
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import row_chunks, time_periods
