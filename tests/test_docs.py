@@ -507,3 +507,10 @@ def test_files_and_functions_of_the_architecture_page_exist() -> None:
                 assert (SOURCE / folder / name).exists(), f"{folder}/{name}"
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert packages <= set(re.findall(r"^  (\w+)/", tree, flags=re.MULTILINE))
+
+
+def test_result_tables_are_readable() -> None:
+    paths = sorted((DOCS / "results").rglob("*.parquet"))
+    assert len(paths) > 5
+    for path in paths:
+        assert pq.read_table(path).num_rows > 0, path.name

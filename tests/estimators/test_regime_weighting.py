@@ -136,13 +136,14 @@ def naive_transport(probs: Floats, shares: Floats) -> float:
 
 
 def naive_auc(source: Predictions, target: Predictions, weights: Floats) -> float:
-    """Two-fold cross-fitting with scikit-learn; rows with even and odd numbers are the folds."""
+    """Two-fold cross-fitting with scikit-learn; the folds alternate in the order of the norms."""
     inputs = StandardScaler().fit_transform(np.log(np.vstack([source.probs, target.probs])))
     is_target = np.repeat([False, True], [source.n, target.n])
     weights = np.concatenate([weights / weights.mean(), np.ones(target.n)])
+    order = sorted(range(len(inputs)), key=lambda i: float((inputs[i] ** 2).sum()))
     areas = []
     for fold in (0, 1):
-        used = np.arange(len(inputs)) % 2 == fold
+        used = np.isin(np.arange(len(inputs)), order[fold::2])
         model = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=1000)
         model.fit(inputs[used], is_target[used], sample_weight=weights[used])
         scores = model.decision_function(inputs[~used])
@@ -300,12 +301,16 @@ def test_standard_error_of_the_auroc_matches_random_scores() -> None:
 
 
 def test_without_shift_the_estimate_is_the_mean_confidence() -> None:
-    source, target = gaussian_rows(4000, 1), gaussian_rows(4000, 2)
-    result = MEMBER.estimate(source, target.without_labels())
-    confidence = AverageConfidence().estimate(source, target).value
-    assert result.facts["weight_confidence"] > 0.9
-    assert result.value == pytest.approx(confidence, abs=0.002)
-    assert result.value == pytest.approx(target.correct.mean(), abs=0.015)
+    weights = []
+    for seed in range(9):
+        source, target = gaussian_rows(4000, seed), gaussian_rows(4000, seed + 100)
+        result = MEMBER.estimate(source, target.without_labels())
+        confidence = AverageConfidence().estimate(source, target).value
+        weights.append(result.facts["weight_confidence"])
+        assert result.value == pytest.approx(confidence, abs=0.002)
+        # Three standard errors of an accuracy of 80 % on 4,000 rows are 0.019.
+        assert result.value == pytest.approx(target.correct.mean(), abs=0.019)
+    assert np.median(weights) > 0.95
 
 
 def test_label_shift_gives_the_adjusted_confidence() -> None:

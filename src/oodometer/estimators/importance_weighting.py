@@ -278,6 +278,15 @@ def _probabilities_and_hessian(
     return probs, hessian
 
 
+def _first_half(rows: Floats, is_target: Bools, weights: Floats | None) -> Bools:
+    """Return every second row in the order of norms, whatever the order of rows and columns."""
+    ties = is_target if weights is None else weights
+    order = np.lexsort((ties, is_target, (rows**2).sum(axis=1)))
+    half = np.zeros(len(rows), dtype=bool)
+    half[order[::2]] = True
+    return half
+
+
 def domain_auc(rows: Floats, is_target: Bools, weights: Floats | None = None) -> float:
     """Return the cross-fitted AUROC of a domain classifier.
 
@@ -285,7 +294,7 @@ def domain_auc(rows: Floats, is_target: Bools, weights: Floats | None = None) ->
     source and target cannot be separated, and 1 that they can be separated perfectly. `weights` are
     those of all rows, in the fit and in the AUROC; 1 by default.
     """
-    half = np.arange(len(rows)) % 2 == 0
+    half = _first_half(rows, is_target, weights)
     areas = []
     for training, held_out in ((half, ~half), (~half, half)):
         if np.unique(is_target[training]).size < 2:
