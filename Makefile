@@ -65,7 +65,7 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 
 .venv/.demo: .venv/bin/python $(SETUP)
-	$(PIP) --editable ".[images,report]"
+	$(PIP) --editable ".[report]"
 	touch $@
 
 # Torch is installed first: as a dependency of another package it would install CUDA.
