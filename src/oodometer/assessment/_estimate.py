@@ -68,6 +68,10 @@ if TYPE_CHECKING:
 
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
+NO_SCORES_ADVICE = (
+    "Most methods need scores of source and target: one column per class, prob_… or logit_…. From "
+    "predicted classes alone, bbse applies and, with predictions of other models, gde and aline."
+)
 # Batches of the source count in the typical range if the weight of no shift is larger.
 MIN_NO_SHIFT_WEIGHT = 0.5
 
@@ -109,7 +113,9 @@ def assess(
         skipped=None if summary is None else summary.skipped,
         progress=progress,
     )
-    _require_results(estimates, skipped, requested)
+    _require_results(
+        estimates, skipped, requested, has_scores=source.has_probs and target.has_probs
+    )
     if target.n < n_target:
         for name in estimates.keys() - totals.keys():
             note = f"from a random sample of {target.n:,} of {n_target:,} rows"
@@ -294,13 +300,18 @@ def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str
 
 
 def _require_results(
-    estimates: Mapping[str, Estimate], skipped: Mapping[str, str], requested: Sequence[str]
+    estimates: Mapping[str, Estimate],
+    skipped: Mapping[str, str],
+    requested: Sequence[str],
+    *,
+    has_scores: bool,
 ) -> None:
     """Raise if no estimator succeeded or a requested one failed."""
     failed = {name: why for name, why in skipped.items() if not requested or name in requested}
     if not estimates or (requested and failed):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise NotApplicable(f"Not applicable: {reasons}.")
+        advice = "" if has_scores else f" {NO_SCORES_ADVICE}"
+        raise NotApplicable(f"Not applicable: {reasons}.{advice}")
 
 
 def _is_calibrated(fit: Temperature | None, learned: LearnedSource) -> bool:
@@ -488,7 +499,7 @@ def validate_target(
     _check_predictions(target, "target")
     target = target.without_labels().reorder_classes(source.class_names)
     validation.check_same_class_count(source.k, target.k, "the source", "the target")
-    if source.has_decisions != target.has_decisions:
+    if source.has_decisions != target.has_decisions and target.score_type != "classes":
         has, lacks = ("source", "target") if source.has_decisions else ("target", "source")
         raise InputError(
             f"The {has} has decisions (a column pred), the {lacks} has none. Give the decisions of "

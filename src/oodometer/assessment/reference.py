@@ -25,9 +25,8 @@ from oodometer.assessment._estimate import (
 from oodometer.assessment.bootstrap import EstimatorRun, LearnedSource, make_runs
 from oodometer.assessment.ppi import ppi_from_labels
 from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import SegmentModel
+from oodometer.assessment.segments import SegmentModel, as_segments, combine_segments
 from oodometer.assessment.source_batches import SourceBatches
-from oodometer.core import validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import CalibrationMethod, Temperature
 from oodometer.core.predictions import Predictions
@@ -80,9 +79,9 @@ class Reference:
         calibrated on the source. With None, the scores are not changed.
     calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
         Calibration of the probabilities that some methods read; see `oodometer.estimate`.
-    segment_by : array of shape (n,), optional
-        One value per source row. The estimate of a segment of a target then also uses the source
-        rows of the same segment.
+    segment_by : array of shape (n,) or (n, m), mapping or data frame, optional
+        One value per source row, or several columns whose values are combined. The estimate of a
+        segment of a target then also uses the source rows of the same segment.
     other_models : Predictions or sequence of Predictions, optional
         Predictions of other models on the source rows.
     seed : int
@@ -122,7 +121,7 @@ class Reference:
         check_scaling(self.temperature, self.calibration)
         _ = self.rows  # raises if the source is not valid
         name = "values of segment_by of the source"
-        values = validation.validate_row_values(self.segment_by, self.source.n, name)
+        values = as_segments(self.segment_by, self.source.n, name)
         object.__setattr__(self, "segment_by", values)
         resolve_estimators(self.methods)  # raises if a name is unknown
 
@@ -190,8 +189,9 @@ class Reference:
         ----------
         target : Predictions
             Predictions on the new data. Labels of the target are ignored; see `target_labels`.
-        segment_by : array of shape (n,), optional
-            One value per target row. The accuracy of each segment is then estimated as well.
+        segment_by : array of shape (n,) or (n, m), mapping or data frame, optional
+            One value per target row, or several columns whose values are combined. The accuracy of
+            each segment is then estimated as well.
         target_labels : tuple of (rows, labels), or sequence, optional
             Labels of a few target rows; see `oodometer.estimate`.
         history : History or sequence of Predictions, optional
@@ -215,7 +215,7 @@ class Reference:
             If no method is applicable, or if one of `methods` is not applicable.
         """
         learned, target = self.prepare(target, other_models)
-        segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
+        segment_by = as_segments(segment_by, target.n, "values of segment_by")
         label_estimate = None
         if target_labels is not None:
             label_estimate = ppi_from_labels(
@@ -301,11 +301,12 @@ def estimate(
         calibration, if a test shows that they are not calibrated on the source. With "none", these
         methods read the scores without a temperature. The other methods use the temperature alone,
         as in their papers.
-    segment_by : array of shape (n,), optional
-        One value per target row. The accuracy of each segment is then estimated as well. The mean
-        over the segments, weighted by rows, is the headline.
-    source_segment_by : array of shape (n,), optional
-        One value per source row. The estimate of a segment then also uses the source rows of the
+    segment_by : array of shape (n,) or (n, m), mapping or data frame, optional
+        One value per target row, or several columns whose values are combined. The accuracy of each
+        segment is then estimated as well. The mean over the segments, weighted by rows, is the
+        headline.
+    source_segment_by : array of shape (n,) or (n, m), mapping or data frame, optional
+        The same for the source rows. The estimate of a segment then also uses the source rows of the
         same segment.
     seed : int
         Random seed.
@@ -374,8 +375,9 @@ class EstimateOptions:
         calibrated on the source. With None, the scores are not changed.
     calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
         Calibration of the probabilities that some methods read.
-    segment_by : str, optional
-        Column of the target. The accuracy is then also estimated for each value of the column.
+    segment_by : str or sequence of str, optional
+        Column of the target. The accuracy is then also estimated for each value of the column, or
+        for each combination of values of several columns.
     period : {"hour", "day", "week", "month"}, optional
         Length of the segments if `segment_by` is a column of times. The segments of the source are
         then not used.
@@ -393,13 +395,20 @@ class EstimateOptions:
     methods: str | Sequence[str | Estimator] | None = None
     temperature: float | Literal["fit"] | None = "fit"
     calibration: CalibrationMethod = "auto"
-    segment_by: str | None = None
+    segment_by: str | Sequence[str] | None = None
     period: Literal["hour", "day", "week", "month"] | None = None
     seed: int = 0
     replicates: int = 200
 
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
+
+    @property
+    def segment_columns(self) -> tuple[str, ...]:
+        """Return the names of the segment columns; none without segments."""
+        if self.segment_by is None:
+            return ()
+        return (self.segment_by,) if isinstance(self.segment_by, str) else tuple(self.segment_by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -449,9 +458,19 @@ class FileReference:
 
 
 def read_whole_source(
-    location: str | Path, columns: PredictionColumns, segment_by: str | None
+    location: str | Path, columns: PredictionColumns, segment_by: Sequence[str] = ()
 ) -> StreamedSource:
-    """Read a labelled source into memory, with its segments if it has the column `segment_by`."""
-    file = ScoreFile.open(location)
+    """Read a labelled source into memory, with its segments if it has all columns `segment_by`."""
+    return whole_source(ScoreFile.open(location), columns, segment_by)
+
+
+def whole_source(
+    file: ScoreFile, columns: PredictionColumns, segment_by: Sequence[str]
+) -> StreamedSource:
+    """Return a labelled source that is in memory."""
     whole = file.predictions(columns, labelled=True)
-    return StreamedSource(whole, whole.n, file.optional_column(segment_by))
+    has_segments = segment_by and set(segment_by) <= set(file.column_names)
+    segments = (
+        combine_segments([file.column(name) for name in segment_by]) if has_segments else None
+    )
+    return StreamedSource(whole, whole.n, segments)

@@ -40,7 +40,7 @@ from oodometer.assessment.reference import (
     read_whole_source,
 )
 from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import LabelledRows, segment_values
+from oodometer.assessment.segments import LabelledRows, combine_segments, segment_values
 from oodometer.core import frames, validation
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, OodometerError
@@ -178,7 +178,7 @@ def assess_streamed(
 
     A source that was already read must have been read with the same columns and options.
     """
-    files = StreamedTarget.open(target, columns, options.segment_by)
+    files = StreamedTarget.open(target, columns, options.segment_columns)
     files = replace(files, schema=replace(files.schema, period=options.period))
     if not isinstance(source, FileReference):
         rows = read_source(source, columns, options, runner=runner, progress=progress)
@@ -210,7 +210,7 @@ def assess_streamed(
         is_source=os.path.abspath(source.location) == os.path.abspath(target),
         segment_inputs=(
             None
-            if options.segment_by is None
+            if not options.segment_columns
             else SegmentInputs(
                 summary.sample.columns["by"],
                 learned.segments,
@@ -314,7 +314,7 @@ def read_source(
     progress: ProgressCallback | None = None,
 ) -> StreamedSource:
     """Read a labelled source; small files are read as a whole, larger files in batches."""
-    by = None if options.period is not None else options.segment_by
+    by = () if options.period is not None else options.segment_columns
     if not is_read_in_batches(location):
         return read_whole_source(location, columns, by)
     report_rows = RowProgress(progress, None, "source rows")
@@ -328,15 +328,15 @@ def load_source(
     runner: Runner,
     report_rows: Callable[[int], None],
     *,
-    segment_by: str | None = None,
+    segment_by: tuple[str, ...] = (),
 ) -> StreamedSource:
     """Read a labelled source in batches; sample its rows if there are many.
 
-    The segments are read if the source has the column `segment_by`.
+    The segments are read if the source has all columns `segment_by`.
     """
     files = find_files(location)
     schema = infer_schema(files, columns, labelled=True)
-    if segment_by in schema.all_columns:
+    if segment_by and set(segment_by) <= schema.all_columns:
         schema = infer_schema(files, columns, labelled=True, segment_by=segment_by)
     partitions, total = make_partitions(files)
     k = len(schema.score_columns.columns)
@@ -392,8 +392,9 @@ class SourceScanPlan:
             columns["labels"] = frames.read_column(table, self.schema.label_column)
         if self.schema.pred_column is not None:
             columns["decisions"] = frames.read_column(table, self.schema.pred_column)
-        if self.schema.segment_by is not None:
-            columns["by"] = segment_values(frames.read_column(table, self.schema.segment_by))
+        if self.schema.segment_by:
+            by = [frames.read_column(table, name) for name in self.schema.segment_by]
+            columns["by"] = segment_values(combine_segments(by))
         priorities = row_priorities(self.seed, first_position, len(scores))
         positions = first_position + np.arange(len(scores))
         sampler.update(priorities, BottomKSample(positions, priorities, columns).take)
@@ -411,7 +412,7 @@ def _read_first_rows(
     location: str | Path,
 ) -> tuple[Path, Any]:
     """Return the first batch that has rows, without labels, and the file it is from."""
-    scores_only = replace(schema, label_column=None, segment_by=None)
+    scores_only = replace(schema, label_column=None, segment_by=())
     for partition in partitions:
         for _, table in read_tables(scores_only, partition, max_rows):
             with error_context(partition.path):
@@ -441,7 +442,7 @@ class StreamedTarget:
 
     @classmethod
     def open(
-        cls, location: str | Path, columns: PredictionColumns, segment_by: str | None
+        cls, location: str | Path, columns: PredictionColumns, segment_by: tuple[str, ...]
     ) -> StreamedTarget:
         """Find the files and read the first rows."""
         files = find_files(location)
@@ -516,7 +517,7 @@ def make_plan(
     """Return the plan that computes the partial result of each target partition."""
     source = learned.source
     row_correctness = None
-    if target.schema.segment_by is not None:
+    if target.schema.segment_by:
         row_correctness = learned.segments.correctness
     sample_size = min(MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS // target.k)
     return ScanPlan(

@@ -34,7 +34,7 @@ MODEL_HELP = (
 # Value of MODEL if the files contain outputs or features, so that no model is needed.
 NO_MODEL = "none"
 MODEL_OR_NONE_HELP = f"{MODEL_HELP} Use none if the files contain outputs or features."
-DATA_HELP = "An image folder, or an .npz, .npy, .csv, .parquet or .arrow file."
+DATA_HELP = "An image folder, or an .npz, .npy, .csv, .tsv, .jsonl, .parquet or .arrow file."
 SOURCE_DATA_HELP = (
     "Labelled source dataset; for measure, repeat the option for several source domains."
 )
@@ -56,7 +56,9 @@ Quiet = Annotated[
 HtmlPath = Annotated[Path | None, typer.Option(help=HTML_HELP)]
 OutputPath = Annotated[
     Path | None,
-    typer.Option(help="File to write the result to; its extension selects the format."),
+    typer.Option(
+        "--output", "-o", help="File to write the result to; its extension selects the format."
+    ),
 ]
 ExamplesModelName = Annotated[
     str | None,
@@ -171,16 +173,22 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if name in groups:
-            parameters += _group_parameters(groups[name])
+            known = {each.name for each in parameters}  # two groups can share an option
+            parameters += [
+                each for each in _group_parameters(groups[name]) if each.name not in known
+            ]
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def call_with_groups(**values: Any) -> None:
-        for name, group in groups.items():
-            names = [field.name for field in fields(group)]
-            values[name] = group(**{field: values.pop(field) for field in names})
-        command(**values)
+        made = {
+            name: group(**{field.name: values[field.name] for field in fields(group)})
+            for name, group in groups.items()
+        }
+        grouped = {field.name for group in groups.values() for field in fields(group)}
+        others = {name: value for name, value in values.items() if name not in grouped}
+        command(**others, **made)
 
     call_with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call_with_groups.__annotations__ = {one.name: one.annotation for one in parameters}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,18 +21,21 @@ from oodometer.assessment.optional_analyses import (
     run_additional,
 )
 from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import row_chunks, time_periods
+from oodometer.assessment.segments import combine_segments, row_chunks, time_periods
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
     write_report_page,
 )
+from oodometer.cli._model_outputs import ModelInputs, predict_file
 from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
+    DatasetFileOptions,
     HtmlPath,
     MethodNames,
     MetricNames,
+    ModelOptions,
     OtherModelPaths,
     Quiet,
     Seed,
@@ -41,12 +44,22 @@ from oodometer.cli._options import (
     with_option_groups,
 )
 from oodometer.cli._runtime import console, print_error, print_json, print_note, progress_bar
+from oodometer.cli._target_labels import read_target_labels
 from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
-from oodometer.data.batch_reader import find_files, is_read_in_batches
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.data.batch_reader import (
+    expand_location,
+    find_files,
+    is_multi_file,
+    is_read_in_batches,
+)
+from oodometer.data.prediction_files import (
+    PredictionColumns,
+    ScoreFile,
+    label_column_candidates,
+)
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
@@ -60,10 +73,11 @@ class EstimationOptions:
 
     method: MethodNames = None
     segment_by: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Column of the target; the accuracy, and each --metric, is also estimated for "
-            "each of its values (for each day if the values are times)."
+            "each of its values (for each day if the values are times). Repeat the option for the "
+            "combinations of several columns."
         ),
     ] = None
     time_column: Annotated[
@@ -106,7 +120,7 @@ class EstimationOptions:
 
     def check_segments(self) -> None:
         """Raise if options that define segments contradict each other."""
-        if self.segment_by is not None and (self.time_column or self.chunk_rows):
+        if self.segment_by and (self.time_column or self.chunk_rows):
             other = "--time-column" if self.time_column else "--chunk-rows"
             raise InputError(f"Both --segment-by and {other} are given. Give only one of them.")
         if self.period is not None and self.chunk_rows is not None:
@@ -115,11 +129,11 @@ class EstimationOptions:
             raise InputError("--period needs --time-column, the column with the times.")
 
     @property
-    def segment_column(self) -> str | None:
-        """Column of the segments: that of --segment-by, or of times that are cut into periods."""
+    def segment_columns(self) -> tuple[str, ...]:
+        """Columns of the segments: those of --segment-by, or of times that are cut into periods."""
         if self.chunk_rows is not None:
-            return None
-        return self.segment_by if self.time_column is None else self.time_column
+            return ()
+        return tuple(self.segment_by or ()) if self.time_column is None else (self.time_column,)
 
     @property
     def used_period(self) -> str | None:
@@ -133,9 +147,9 @@ class EstimationOptions:
         if self.chunk_rows is not None:
             times = None if self.time_column is None else file.column(self.time_column)
             return row_chunks(n, self.chunk_rows, times)
-        if self.segment_column is None:
+        if not self.segment_columns:
             return None
-        values = file.column(self.segment_column)
+        values = combine_segments([file.column(name) for name in self.segment_columns])
         return values if self.used_period is None else time_periods(values, self.used_period)
 
     def parse_temperature(self) -> float | Literal["fit"] | None:
@@ -172,13 +186,15 @@ class FileReadOptions(WorkerOptions):
 @with_option_groups
 def estimate(
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="Predictions on labelled validation data.")
-    ],
+        Path | None,
+        typer.Argument(metavar="SOURCE", help="Predictions on labelled validation data."),
+    ] = None,
     target: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data."),
-    ],
+    ] = None,
     *,
+    model_inputs: ModelInputs,
     other_model: OtherModelPaths = None,
     other_model_on_source: Annotated[
         list[Path] | None,
@@ -190,8 +206,8 @@ def estimate(
     target_labels: Annotated[
         Path | None,
         typer.Option(
-            help="Table with the true classes of some target rows, in the columns row (counted "
-            "from 0) and label."
+            help="Table with the true classes of some target rows, in the column label and the "
+            "column row (counted from 0) or id: the file of oodometer plan --output, filled in."
         ),
     ] = None,
     history: Annotated[
@@ -199,7 +215,7 @@ def estimate(
         typer.Option(
             help="Past domains with known accuracy, from which the typical range is computed: a "
             "table with the columns estimate and truth, or, if repeated, one file of labelled "
-            "predictions per domain.",
+            "predictions per domain. Folders and quoted patterns stand for their files.",
         ),
     ] = None,
     options: EstimationOptions,
@@ -215,6 +231,8 @@ def estimate(
         ),
     ] = None,
     column_options: ColumnOptions,
+    data_options: DatasetFileOptions,
+    model_options: ModelOptions,
     read_options: FileReadOptions,
     html: HtmlPath = None,
     fail_below: Annotated[
@@ -225,9 +243,10 @@ def estimate(
 ) -> None:
     """Estimate the accuracy on every TARGET from the predictions on SOURCE.
 
-    The files are Parquet, CSV, Arrow or .npz files with one column per class, named prob_0, prob_1,
-    … or logit_0, logit_1, …. One list column named probs or logits is also possible and, for two
-    classes, a single column named prob or logit. The source needs a column named label. If some
+    The files are Parquet, CSV, TSV, JSON-lines, Arrow or .npz files with one column per class, named
+    prob_0, prob_1, … or logit_0, logit_1, …. One list column named probs or logits is also possible
+    and, for two classes, a single column named prob or logit. A file with predicted classes only has
+    a column named pred; few methods apply to it. The source needs a column named label. If some
     target rows have labels, in a column named label or in --target-labels, the labels are used.
 
     With several TARGETs, the source is read and learned once, and a table compares the targets.
@@ -242,11 +261,29 @@ def estimate(
     Example:
       oodometer estimate validation.parquet january.parquet february.parquet
 
+    With --model, --source-data and --target-data instead of SOURCE and TARGET, the model is run on
+    both datasets first.
+
     Example:
       oodometer estimate validation.parquet "scores/*.parquet" --workers 4
+
+    Example:
+      oodometer estimate --model model.onnx --source-data validation/ --target-data new_site/
     """
     _check_fraction(fail_below, "--fail-below")
     check_report_path(html)
+    model_inputs.check(source, target or ())
+    opened: dict[Path, ScoreFile] = {}
+    if model_inputs.model is not None:
+        options.check_segments()
+        opened = _run_model(
+            model_inputs, column_options, data_options, model_options, read_options, options
+        )
+        source, target = Path(str(model_inputs.source_data)), [Path(str(model_inputs.target_data))]
+    else:
+        _reject_model_options(data_options, model_options)
+    assert source is not None
+    assert target is not None
     if len(target) > 1:
         _reject_several_targets(
             {"--html": html, "--other-model": other_model, "--target-labels": target_labels}
@@ -259,6 +296,7 @@ def estimate(
         other_models_on_source=tuple(other_model_on_source or ()),
         history=tuple(history or ()),
         target_labels=target_labels,
+        opened=opened,
     )
     requests = None
     if metric or bound or margin is not None:
@@ -271,6 +309,47 @@ def estimate(
         write_report_page(render_assessment_page(files, results[0]), html)
     if fail_below is not None:
         _exit_if_below(results, fail_below)
+
+
+def _run_model(
+    inputs: ModelInputs,
+    columns: ColumnOptions,
+    data_options: DatasetFileOptions,
+    model_options: ModelOptions,
+    read_options: FileReadOptions,
+    options: EstimationOptions,
+) -> dict[Path, ScoreFile]:
+    """Return the predictions of the model on both datasets, by the path of the data."""
+    if read_options.stream:
+        raise InputError("--stream applies to files of predictions, not to --model. Leave it out.")
+    assert inputs.model is not None
+    model = model_options.open(inputs.model)
+    kept = [*options.segment_columns, *filter(None, [options.time_column, "id"])]
+    return {
+        Path(location): predict_file(
+            model,
+            location,
+            label_column=columns.label_column,
+            data_options=data_options,
+            worker_options=read_options,
+            kept_columns=kept,
+        )
+        for location in (inputs.source_data, inputs.target_data)
+        if location is not None
+    }
+
+
+def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
+    """Raise if an option was given that describes a model or a dataset, but there is none."""
+    for group in groups:
+        for option in fields(group):
+            shared = option.name in {each.name for each in fields(ColumnOptions)}
+            if not shared and getattr(group, option.name) != option.default:
+                name = option.name.replace("_", "-")
+                raise InputError(
+                    f"--{name} applies to --model, --source-data and --target-data. Leave it out for "
+                    "files of predictions."
+                )
 
 
 def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
@@ -342,6 +421,12 @@ class PredictionFiles:
     other_models_on_source: tuple[Path, ...] = ()
     history: tuple[Path, ...] = ()
     target_labels: Path | None = None
+    # Tables of predictions that a model made, by the path of their data.
+    opened: Mapping[Path, ScoreFile] = field(default_factory=dict)
+
+    def open(self, path: Path) -> ScoreFile:
+        """Return the content of a file, or the predictions of a model on these data."""
+        return self.opened[path] if path in self.opened else ScoreFile.open(path)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -426,7 +511,7 @@ class _FileAssessor:
             methods=split_names(self.options.method),
             temperature=self.options.parse_temperature(),
             calibration=self.options.calibration,  # type: ignore[arg-type]
-            segment_by=self.options.segment_column,
+            segment_by=self.options.segment_columns or None,
             period=self.options.used_period,  # type: ignore[arg-type]
             seed=self.options.seed,
             replicates=self.options.replicates,
@@ -445,18 +530,68 @@ class _FileAssessor:
         """Return the source, read as a whole or in batches."""
         from oodometer.assessment.reference import FileReference
 
-        other_models = _load_other_models(self.files.other_models_on_source, self.files.columns)
-        rows = self._read_source()
+        rows = self.source_rows
+        other_models = self._read_other_models(self.files.other_models_on_source)
         return FileReference.learn(
             self.files.source, rows, self.settings, other_models=other_models
         )
 
+    @cached_property
+    def source_rows(self) -> StreamedSource:
+        """Return the rows of the source; raise with a hint if they have no labels."""
+        rows = self._read_source()
+        if not rows.predictions.is_labelled:
+            raise self._unlabelled_source()
+        return rows
+
+    def _unlabelled_source(self) -> InputError:
+        """Return the error for a source without labels, with the most likely reason."""
+        source, columns = self.files.source, self.files.columns
+        problem = f"{source.name} has no labels, and the accuracy on SOURCE is needed."
+        for path in self.files.targets:
+            if not self.is_streamed(path) and self.files.open(path).partial_labels(columns):
+                return InputError(
+                    f"{problem} {path.name} has labels: SOURCE and TARGET seem to be swapped. Give "
+                    "the labelled file first."
+                )
+        names: list[str] = []
+        if source in self.files.opened or not is_multi_file(source):
+            names = self.files.open(source).column_names
+        candidates = label_column_candidates(names)
+        if candidates:
+            return InputError(
+                f"{problem} If the column {candidates[0]!r} has the true classes, name it with "
+                f"--label-column {shlex.quote(candidates[0])}."
+            )
+        listed = f" Columns: {', '.join(names[:12])}." if names else ""
+        return InputError(
+            f"{problem}{listed} Add a column label, or name the column with --label-column."
+        )
+
+    def _read_unlabelled(self, file: ScoreFile) -> Predictions:
+        """Return predictions on target rows; predicted classes are numbered as in the source."""
+        columns = self.files.columns
+        if columns.class_names is not None or not file.has_classes_only(columns):
+            return file.predictions(columns, labelled=False)
+        source = self.source_rows.predictions
+        names = source.class_names or tuple(map(str, range(source.k)))
+        try:
+            return file.predictions(replace(columns, class_names=names), labelled=False)
+        except InputError as error:
+            raise InputError(
+                f"{error} If the source lacks this class, name all classes with --class-names."
+            ) from error
+
+    def _read_other_models(self, paths: Sequence[Path]) -> list[Predictions] | None:
+        return [self._read_unlabelled(ScoreFile.open(path)) for path in paths] or None
+
     def _read_source(self) -> StreamedSource:
-        from oodometer.assessment.reference import read_whole_source
+        from oodometer.assessment.reference import whole_source
 
         files = self.files
-        if not is_read_in_batches(files.source):
-            return read_whole_source(files.source, files.columns, self.options.segment_by)
+        if files.source in files.opened or not is_read_in_batches(files.source):
+            segment_by = self.options.segment_by or ()
+            return whole_source(files.open(files.source), files.columns, segment_by)
         from oodometer.assessment.streaming import read_source
 
         with progress_bar() as progress:
@@ -469,6 +604,8 @@ class _FileAssessor:
         return self.reference.rows.predictions
 
     def is_streamed(self, target: Path) -> bool:
+        if target in self.files.opened:
+            return False
         return self.read_options.should_stream(self.files.source, target)
 
     def check_target(self, target: Path) -> None:
@@ -481,7 +618,7 @@ class _FileAssessor:
                     "with --period, or smaller files."
                 )
             find_files(target)
-        elif len(self.files.targets) > 1 and not target.is_file():
+        elif target not in self.files.opened and not target.is_file():
             raise not_a_file(target, expected="a table or an .npz file")
 
     def additional(
@@ -507,14 +644,14 @@ class _FileAssessor:
 
     def _assess_in_memory(self, path: Path) -> _AssessedTarget:
         columns, reference = self.files.columns, self.reference.reference
-        file = ScoreFile.open(path)
-        target = file.predictions(columns, labelled=False)
+        file = self.files.open(path)
+        target = self._read_unlabelled(file)
         if self.files.target_labels is None:
             target_labels = _partial_labels(file, columns)
         else:
-            target_labels = read_target_labels(self.files.target_labels, target.n)
+            target_labels = read_target_labels(self.files.target_labels, target, columns)
         segments = self.options.read_segments(file, target.n)
-        other_models = _load_other_models(self.files.other_models, columns)
+        other_models = self._read_other_models(self.files.other_models)
         history = self.history
         with progress_bar() as progress:
             assessment = reference.estimate(
@@ -562,39 +699,6 @@ def _check_batch_inputs(files: PredictionFiles) -> None:
         )
 
 
-def _load_other_models(
-    paths: Sequence[Path], columns: PredictionColumns
-) -> list[Predictions] | None:
-    return [ScoreFile.open(path).predictions(columns, labelled=False) for path in paths] or None
-
-
-def read_target_labels(path: Path, n_rows: int) -> list[Any]:
-    """Return one label per target row; the label is None for rows without a label.
-
-    The table has a column `row`, counted from 0, and a column `label`, like the file that
-    `oodometer plan` writes. Rows of the table with a blank label are ignored.
-    """
-    table = ScoreFile.open(path)
-    rows = table.column("row")
-    labels = table.partial_labels(PredictionColumns())
-    if labels is None:
-        raise InputError(f"{path.name}: no row has a label. Fill in the column label.")
-    if rows.dtype.kind not in "iu":
-        raise InputError(f"{path.name}: the column row must be whole numbers, counted from 0.")
-    outside = rows[(rows < 0) | (rows >= n_rows)]
-    if len(outside):
-        raise InputError(
-            f"{path.name}: there is no row {outside[0]}; the target has rows 0 to {n_rows - 1}."
-        )
-    values, counts = np.unique(rows, return_counts=True)
-    if len(values) < len(rows):
-        raise InputError(f"{path.name}: row {values[counts > 1][0]} is listed more than once.")
-    target_labels: list[Any] = [None] * n_rows
-    for row, label in zip(rows.tolist(), labels, strict=True):
-        target_labels[row] = None if is_blank(label) else label
-    return target_labels
-
-
 def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] | None:
     """Return the labels of a partly labelled target; if all rows are labelled, None with a note."""
     labels = target.partial_labels(columns)
@@ -624,10 +728,10 @@ def load_history(
     """Return the past domains from a table of estimates, or from files of labelled predictions."""
     if not paths:
         return None
-    files = [ScoreFile.open(path) for path in paths]
-    tables = [file for file in files if {"estimate", "truth"} <= set(_column_names(file))]
+    files = [ScoreFile.open(path) for location in paths for path in expand_location(location)]
+    tables = [file for file in files if {"estimate", "truth"} <= set(file.column_names)]
     if not tables:
-        return [file.predictions(columns, labelled=True) for file in files]
+        return [_read_past_domain(file, columns) for file in files]
     if len(files) > 1:
         raise InputError(
             f"{tables[0].path.name} is a table of past estimates, but --history was given "
@@ -637,9 +741,14 @@ def load_history(
     return _read_history_table(tables[0])
 
 
-def _column_names(file: ScoreFile) -> list[str]:
-    content = file.content
-    return list(content if isinstance(content, dict) else content.column_names)
+def _read_past_domain(file: ScoreFile, columns: PredictionColumns) -> Predictions:
+    past = file.predictions(columns, labelled=True)
+    if not past.is_labelled:
+        raise InputError(
+            f"--history {file.path.name} has no labels. Give past domains with a label column, or a "
+            "table with the columns estimate and truth."
+        )
+    return past
 
 
 def _read_history_table(table: ScoreFile) -> History:
@@ -648,7 +757,7 @@ def _read_history_table(table: ScoreFile) -> History:
             _read_fractions(table, "estimate"),
             _read_fractions(table, "truth"),
             *(
-                _read_fractions(table, name) if name in _column_names(table) else None
+                _read_fractions(table, name) if name in table.column_names else None
                 for name in ("spread", "expected_error")
             ),
         )
@@ -666,6 +775,13 @@ def _read_fractions(table: ScoreFile, name: str) -> Floats:
         ) from error
 
 
+def _hashable_paths(files: PredictionFiles) -> Iterator[Path]:
+    """Yield the files to hash in a report; the folders of images of a model are not hashed."""
+    for path in files.paths:
+        if path not in files.opened or path.is_file():
+            yield from expand_location(path) if path in files.history else (path,)
+
+
 def render_assessment_page(files: PredictionFiles, result: FileAssessment) -> str:
     """Return the HTML report on an assessment."""
     from oodometer import report
@@ -676,5 +792,5 @@ def render_assessment_page(files: PredictionFiles, result: FileAssessment) -> st
         result.target,
         additional_results=result.additional,
         title=f"{result.path.name}: estimated accuracy without labels",
-        reproduce=provenance(files.paths, seed=result.assessment.seed),
+        reproduce=provenance(_hashable_paths(files), seed=result.assessment.seed),
     )

@@ -1,7 +1,7 @@
 """Find the columns of scores and labels in a data frame, and read them as arrays.
 
 Every frame with the Arrow interface is accepted, such as those of pandas, polars and pyarrow.
-Scores are in one of three forms: one column per class with a common prefix (`prob_0`, `prob_1`, …
+A file without scores may have a column `pred` of predicted classes. Scores are in one of three forms: one column per class with a common prefix (`prob_0`, `prob_1`, …
 or `prob_cat`, `prob_dog`), one column of lists, or, with two classes, one column of numbers
 (`prob`) that holds the score of the second class.
 """
@@ -192,16 +192,7 @@ def find_score_columns(
 ) -> ScoreColumns:
     """Return the score columns that the user named, or else those with default names."""
     requested = requested_score_columns(probs, logits)
-    candidates = requested or [
-        (score_type, name) for score_type, names in DEFAULT_SCORE_COLUMNS.items() for name in names
-    ]
-    # A default name is a prefix only if it ends in _; a name given by the user can always be one.
-    matches = [
-        (score_type, name)
-        for score_type, name in candidates
-        if name in table.column_names
-        or ((requested or name.endswith("_")) and _columns_with_prefix(table, name))
-    ]
+    matches = _matching_score_columns(table, requested)
     if not matches:
         raise InputError(_no_scores_message(table, requested))
     if len({score_type for score_type, _ in matches}) > 1:
@@ -216,6 +207,33 @@ def find_score_columns(
     return ScoreColumns(score_type, tuple(columns), class_names, is_single_column=False)
 
 
+def _matching_score_columns(
+    table: Any, requested: list[tuple[ScoreType, str]]
+) -> list[tuple[ScoreType, str]]:
+    """Return the score types and the names or prefixes of the score columns that exist."""
+    candidates = requested or [
+        (score_type, name) for score_type, names in DEFAULT_SCORE_COLUMNS.items() for name in names
+    ]
+    # A default name is a prefix only if it ends in _; a name given by the user can always be one.
+    return [
+        (score_type, name)
+        for score_type, name in candidates
+        if name in table.column_names
+        or ((requested or name.endswith("_")) and _columns_with_prefix(table, name))
+    ]
+
+
+def has_classes_only(
+    table: Any, *, probs: str | None, logits: str | None, pred_column: str | None
+) -> bool:
+    """Return whether a table has predicted classes but no scores; False if scores were named."""
+    if probs is not None or logits is not None:
+        return False
+    return (pred_column or DEFAULT_PRED_COLUMN) in table.column_names and not (
+        _matching_score_columns(table, [])
+    )
+
+
 def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
     return [name for name in table.column_names if name.startswith(prefix) and name != prefix]
 
@@ -226,7 +244,8 @@ def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> st
         return f"There is no column {requested[0][1]!r} or with that prefix. Columns: {columns}."
     return (
         "There are no scores: expected columns prob_0, prob_1, … or logit_0, logit_1, …, one list "
-        "column probs or logits, or, for two classes, one column prob or logit. "
+        "column probs or logits, for two classes one column prob or logit, or, if only the "
+        "predicted classes are known, a column pred. "
         f"Columns: {columns}. Name yours with --prob-columns or --logit-columns."
     )
 

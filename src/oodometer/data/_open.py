@@ -20,7 +20,8 @@ from oodometer.data.prediction_files import ScoreFile
 from oodometer.parallel.pickling import ReopenSpec, with_reopen_spec
 
 SUPPORTED_DATA = (
-    "a folder of images; a .npz, .npy, .csv, .parquet, .arrow or .feather file; an array of "
+    "a folder of images; a .npz, .npy, .csv, .tsv, .jsonl, .parquet, .arrow or .feather "
+    "file; an array of "
     "images or vectors; a list of texts or pairs of texts; a pandas, polars or pyarrow table"
 )
 
@@ -46,8 +47,8 @@ def as_dataset(
     Parameters
     ----------
     data : path, array, list, table or Dataset
-        A folder of images, optionally one subfolder per class; a `.npz`, `.npy`, `.csv`,
-        `.parquet`, `.arrow` or `.feather` file; an array of images or vectors; a list of texts or
+        A folder of images, optionally one subfolder per class; a `.npz`, `.npy`, `.csv`, `.tsv`,
+        `.jsonl`, `.ndjson`, `.parquet`, `.arrow` or `.feather` file; an array of images or vectors; a list of texts or
         pairs of texts; a pandas, polars or pyarrow table. A dataset is returned unchanged.
     name : str, optional
         Name that tables and reports show; by default the name of the file or folder.
@@ -153,6 +154,9 @@ FILE_READERS: dict[str, Callable[[Path, DatasetOptions], RawRows]] = {
     ".npy": read_npy,
     ".npz": read_npz,
     ".csv": _read_table_file,
+    ".tsv": _read_table_file,
+    ".jsonl": _read_table_file,
+    ".ndjson": _read_table_file,
     ".parquet": _read_table_file,
     ".arrow": _read_table_file,
     ".feather": _read_table_file,
