@@ -47,8 +47,8 @@ def test_members_are_selected_by_name_or_instance_without_duplicates() -> None:
     ("wrong", "message"),
     [
         ([], "No metric was named"),
-        (3, "by its name or as an instance; got 3"),
-        (["error", None], "by its name or as an instance; got None"),
+        (3, "an instance or a function; got 3"),
+        (["error", None], "an instance or a function; got None"),
         (metrics.Error, "as an instance; got the class Error"),
         ([metrics.Error], "as an instance; got the class Error"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,6 +59,7 @@ from oodometer.core.calibration import (
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
+from oodometer.core.registry import resolve_members
 from oodometer.core.results import Diagnostic, Estimate, worst_status
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
@@ -66,6 +67,9 @@ from oodometer.estimators.atc import atc_source_bound
 if TYPE_CHECKING:
     from oodometer.assessment.partial_sums import PartialResult
 
+# Names, estimators or functions from source and target predictions to an accuracy.
+Method = str | Estimator | Callable[[Predictions, Predictions], float | Estimate]
+MethodsInput = Method | Sequence[Method] | None
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
 NO_SCORES_ADVICE = (
@@ -552,12 +556,14 @@ def _resolve_temperature(
     return fit, fit.value
 
 
-def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:
+def resolve_estimators(methods: MethodsInput) -> list[Estimator]:
     """Return the estimators with the given names, or all estimators if no name is given."""
-    if not methods:
-        return list(registered.available())
-    requested = [methods] if isinstance(methods, str) else methods
-    return [registered.get(method) if isinstance(method, str) else method for method in requested]
+    return resolve_members(
+        methods or None,
+        Estimator,  # type: ignore[type-abstract]
+        available=registered.available,
+        get=registered.get,
+    )
 
 
 def with_headline_methods(requested: Sequence[Estimator]) -> list[Estimator]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from oodometer.assessment._estimate import (
     HistoryInput,
+    MethodsInput,
     SegmentInputs,
     assess,
     check_replicates,
@@ -30,7 +31,7 @@ from oodometer.assessment.source_batches import SourceBatches
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import CalibrationMethod, Temperature
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimator, ProgressCallback
+from oodometer.core.protocols import ProgressCallback
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.parallel.runners import limit_to_one_thread
 
@@ -71,8 +72,9 @@ class Reference:
     ----------
     source : Predictions
         Predictions on labelled held-out data that the model was not trained on.
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
+    methods : str, Estimator, function, or sequence of these, optional
+        Estimators to run; every listed estimator must be applicable. A function of source and target
+        returns an accuracy; its name is the name of the method. By default, all applicable
         estimators are run.
     temperature : float, "fit" or None
         Temperature by which the logits of source and targets are divided. With "fit", it is
@@ -108,7 +110,7 @@ class Reference:
 
     source: Predictions
     _: KW_ONLY
-    methods: str | Sequence[str | Estimator] | None = None
+    methods: MethodsInput = None
     temperature: float | Literal["fit"] | None = "fit"
     calibration: CalibrationMethod = "auto"
     segment_by: Any = None
@@ -254,7 +256,7 @@ def estimate(
     other_models_on_source: Predictions | Sequence[Predictions] | None = None,
     target_labels: Any = None,
     history: HistoryInput = None,
-    methods: str | Sequence[str | Estimator] | None = None,
+    methods: MethodsInput = None,
     temperature: float | Literal["fit"] | None = "fit",
     calibration: CalibrationMethod = "auto",
     segment_by: Any = None,
@@ -289,8 +291,9 @@ def estimate(
         At least five past domains with known accuracy, either as a History of estimates and
         accuracies, or as labelled predictions. The result then has a typical range, which includes
         the error caused by shift.
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
+    methods : str, Estimator, function, or sequence of these, optional
+        Estimators to run; every listed estimator must be applicable. A function of source and target
+        returns an accuracy; its name is the name of the method. By default, all applicable
         estimators are run.
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
@@ -367,8 +370,9 @@ class EstimateOptions:
 
     Parameters
     ----------
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
+    methods : str, Estimator, function, or sequence of these, optional
+        Estimators to run; every listed estimator must be applicable. A function of source and target
+        returns an accuracy; its name is the name of the method. By default, all applicable
         estimators are run.
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
@@ -392,7 +396,7 @@ class EstimateOptions:
     200
     """
 
-    methods: str | Sequence[str | Estimator] | None = None
+    methods: MethodsInput = None
     temperature: float | Literal["fit"] | None = "fit"
     calibration: CalibrationMethod = "auto"
     segment_by: str | Sequence[str] | None = None

@@ -89,7 +89,8 @@ Limit = Annotated[
 MethodNames = Annotated[
     list[str] | None,
     typer.Option(
-        help="Name of an estimator. Repeat the option, or separate names by commas. [default: all]"
+        help="Name of an estimator, or module:name of your own. Repeat the option, or separate names "
+        "by commas. [default: all]"
     ),
 ]
 MeasureNames = Annotated[
@@ -97,7 +98,8 @@ MeasureNames = Annotated[
     typer.Option(
         "--measure",
         "-m",
-        help="Name of a measure. Repeat the option, or separate names by commas. [default: all]",
+        help="Name of a measure, or module:name of your own. Repeat the option, or separate names by "
+        "commas. [default: all]",
     ),
 ]
 MetricNames = Annotated[
@@ -159,6 +161,15 @@ CacheFolder = Annotated[
 ]
 TrustPickle = Annotated[
     bool, typer.Option("--trust-pickle", help="Load pickle files, which can run arbitrary code.")
+]
+
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        help="Import the Python code that the TOML file names by module:name, which can run "
+        "anything.",
+    ),
 ]
 
 
@@ -417,8 +428,8 @@ class TransformOptions:
         typer.Option(
             "--transform",
             "-t",
-            help="Name of a transform; the command oodometer transforms lists all names. A name "
-            "such as MS-SSMBA means fixed strength, without the identity.",
+            help="Name of a transform; the command oodometer transforms lists all names. "
+            "module:name is your own transform or function of one example. A name such as MS-SSMBA means fixed strength, without the identity.",
             autocompletion=_transform_names,
         ),
     ] = None
@@ -470,7 +481,9 @@ class TransformOptions:
         from oodometer import transforms as family
         from oodometer.transforms.text.marian import Marian
 
-        transform = family.get(self.transform or family.DEFAULT_TRANSFORMS[dataset.kind])
+        name = self.transform or family.DEFAULT_TRANSFORMS[dataset.kind]
+        member = load_member(name)
+        transform = family.get(name) if isinstance(member, str) else _as_transform(member, name)
         values: dict[str, Any] = {
             "magnitude": self.magnitude,
             "strength": self.strength,
@@ -479,8 +492,8 @@ class TransformOptions:
             "translator": None if self.translator is None else Marian(*self.translator),
         }
         settings = {name: value for name, value in values.items() if value is not None}
-        known_names = {field.name for field in fields(transform)}  # type: ignore[arg-type]
-        for name in settings.keys() - known_names:
+        known_names = {field.name for field in fields(transform)} if is_dataclass(transform) else ()
+        for name in settings.keys() - set(known_names):
             option = "filler" if name == "model" else name
             raise InputError(
                 f"--{option} is not a setting of the transform {transform.name!r}. Leave it out."
@@ -546,8 +559,35 @@ def split_names(names: Sequence[str] | None) -> list[str] | None:
     return [part.strip() for name in names for part in name.split(",") if part.strip()]
 
 
-def one_or_several(names: Sequence[str] | None) -> str | Sequence[str] | None:
-    """Return a single name as a string, and several names as a sequence.
+def load_member(name: str) -> Any:
+    """Return the object at `module:name`; return any other name unchanged."""
+    if ":" not in name:
+        return name
+    from oodometer.models.function import import_member, is_import_path
+
+    return import_member(name) if is_import_path(name) else name
+
+
+def split_members(names: Sequence[str] | None) -> list[Any] | None:
+    """Return the names of `split_names`, with the objects at `module:name` imported."""
+    listed = split_names(names)
+    return None if listed is None else [load_member(name) for name in listed]
+
+
+def _as_transform(member: Any, name: str) -> Transform:
+    from oodometer.core.function_members import wrap_function
+
+    transform = wrap_function(member, Transform)
+    if not isinstance(transform, Transform):
+        raise InputError(
+            f"--transform {name} is a {type(member).__name__}; expected a function of one example or "
+            "a Transform."
+        )
+    return transform
+
+
+def one_or_several(names: Sequence[Any] | None) -> Any:
+    """Return a single name or member as it is, and several as a sequence.
 
     With a string, the library raises an error if the method is not applicable; with a sequence, it
     skips the method.

@@ -40,6 +40,7 @@ from oodometer.cli._options import (
     Quiet,
     Seed,
     WorkerOptions,
+    split_members,
     split_names,
     with_option_groups,
 )
@@ -508,7 +509,7 @@ class _FileAssessor:
         from oodometer.assessment.reference import EstimateOptions
 
         return EstimateOptions(
-            methods=split_names(self.options.method),
+            methods=split_members(self.options.method),
             temperature=self.options.parse_temperature(),
             calibration=self.options.calibration,  # type: ignore[arg-type]
             segment_by=self.options.segment_columns or None,

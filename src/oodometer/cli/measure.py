@@ -24,7 +24,7 @@ from oodometer.cli._options import (
     WorkerOptions,
     one_or_several,
     read_outputs,
-    split_names,
+    split_members,
     with_option_groups,
 )
 from oodometer.cli._runtime import progress_bar, show_scores
@@ -94,7 +94,7 @@ def measure(
             network,
             _open_domains(source_data, open_data),
             open_data(target_data, labelled=False),
-            measures=one_or_several(split_names(measure)),
+            measures=one_or_several(split_members(measure)),
             training_data=_open_domains(training_data or [], open_data),
             layer=layer,
             subsamples=subsamples,
