@@ -299,6 +299,20 @@ class DatasetFileOptions:
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip unreadable images and empty texts.")
     ] = False
+    pixel_range: Annotated[
+        str | None,
+        typer.Option(
+            help="For images of floats in .npy and .npz files, lowest and highest value of a pixel, "
+            "such as 0,1; or prepared, if the values are given to the model unchanged."
+        ),
+    ] = None
+    channels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="first|last",
+            help="Place of the channels in images of floats, if the shape does not show it.",
+        ),
+    ] = None
 
     def open(self, location: str | Path, label_column: str | None = None) -> Dataset:
         """Open a dataset, with labels if `label_column` is given."""
@@ -311,7 +325,14 @@ class DatasetFileOptions:
             inputs=self.inputs,
             size=self.size,
             skip_bad=self.skip_bad,
+            pixel_range=self._parse_pixel_range(),
+            channels=self.channels,  # type: ignore[arg-type]
         )
+
+    def _parse_pixel_range(self) -> Any:
+        if self.pixel_range is None or self.pixel_range == "prepared":
+            return self.pixel_range
+        return _parse_floats(self.pixel_range, "--pixel-range")
 
 
 @dataclass(frozen=True, kw_only=True)

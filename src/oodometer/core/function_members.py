@@ -1,4 +1,4 @@
-"""Plain functions as estimators, measures and transforms.
+"""Plain functions as estimators, measures, metrics and transforms.
 
 The name of the function is the name of the method, and the first line of its docstring says what
 the method assumes.
@@ -20,7 +20,7 @@ from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import INPUT_KINDS, InputKind, Inputs, is_table
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimator, Measure, Need, Transform
+from oodometer.core.protocols import Estimator, Measure, Metric, Need, Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.core.results import Estimate, Score
 
@@ -41,6 +41,7 @@ def wrap_function(candidate: Any, member_type: type) -> Any:
     wrappers: dict[type, Callable[[Any], Any]] = {
         Estimator: FunctionEstimator,
         Measure: FunctionMeasure,
+        Metric: FunctionMetric,
         Transform: FunctionTransform,
     }
     wrapper = wrappers.get(member_type)
@@ -157,6 +158,25 @@ class FunctionMeasure(_FunctionMember):
     def measure(self, subject: Any) -> Score | float:
         result = self.function(subject)
         return result if isinstance(result, Score) else _as_number(result, self.name, "a number")
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionMetric(_FunctionMember):
+    """Function from a view of a model on labelled data to a number, as a metric.
+
+    Parameters
+    ----------
+    function : callable
+        Function of the view that `Metric.evaluate` receives. It returns a number or a Score.
+    """
+
+    needs: ClassVar[tuple[Need, ...]] = ("labels",)
+
+    def evaluate(self, view: Any) -> Score:
+        result = self.function(view)
+        return result if isinstance(result, Score) else Score(
+            _as_number(result, self.name, "a number")
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)

@@ -445,16 +445,18 @@ def check_delimiter(path: Path) -> None:
         header = file.readline(HEADER_BYTES)
     if header.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path.name} is UTF-16 text. Save it as UTF-8.")
-    for delimiter, name in ((b";", "semicolons"), (b"\t", "tabs")):
-        if delimiter in header and b"," not in header and path.suffix.lower() == ".csv":
-            raise InputError(
-                f"{path.name} has {name} between its columns; expected commas. "
-                + (
-                    "Rename it to .tsv."
-                    if name == "tabs"
-                    else "Save it with commas between columns and points in numbers."
-                )
-            )
+    if b"," in header or path.suffix.lower() != ".csv":
+        return
+    advice = "Save it with commas between columns and points in numbers."
+    if b";" in header:
+        raise InputError(
+            f"{path.name} has semicolons between its columns; expected commas. {advice}"
+        )
+    if b"\t" in header:
+        raise InputError(
+            f"{path.name} has tabs between its columns; expected commas. Save it with commas, or "
+            "rename it to .tsv."
+        )
 
 
 def _read_ipc(path: Path) -> Any:
