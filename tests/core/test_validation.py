@@ -197,7 +197,9 @@ def test_any_single_invalid_value_is_reported(
 
 def test_percentages_are_reported_as_such() -> None:
     message = error_of(100 * good_probs())
-    assert "these are percentages. Divide them by 100." in message
+    assert "these look like percentages. Divide them by 100." in message
+    second = 100 * good_probs()[:, 0]
+    assert "look like percentages" in error_of(np.stack([1 - second, second], axis=1))
     assert "percentages" not in error_of(100 * good_probs() - 1)
     assert "percentages" not in error_of(np.array([[3.0, 40.0], [2.0, 5.0]]))
 

@@ -27,6 +27,7 @@ from oodometer.assessment.diagnostics import (
     diagnose,
     estimate_range,
 )
+from oodometer.assessment.duplicate_rows import duplicate_notes
 from oodometer.assessment.labeling_plan import labels_for_accuracy
 from oodometer.assessment.ppi import (
     PPI_METHOD,
@@ -74,7 +75,7 @@ HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
 NO_SCORES_ADVICE = (
     "Most methods need scores of source and target: one column per class, prob_… or logit_…. From "
-    "predicted classes alone, bbse applies and, with predictions of other models, gde and aline."
+    "predicted classes alone, bbse applies and, with predictions of other models, gde, aline-s and aline-d."
 )
 # Batches of the source count in the typical range if the weight of no shift is larger.
 MIN_NO_SHIFT_WEIGHT = 0.5
@@ -194,7 +195,7 @@ def assess(
         labels_needed=_labels_needed(best, shift, n_target),
         notes=(
             *dict.fromkeys((*source.notes, *target.notes)),
-            *(_source_notes(estimates, source.n) if is_source else ()),
+            *(_source_notes(estimates, source.n) if is_source else duplicate_notes(source, target)),
         ),
     )
 
@@ -291,12 +292,16 @@ def _have_equal_scores(source: Predictions, target: Predictions) -> bool:
 
 
 def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
-    """Return the note that gives the bound of ATC for a target that is the source itself."""
+    """Return the note for a target that is the source itself, with the bound of ATC."""
+    note = (
+        "Source and target are the same rows, so the estimate says nothing about other data. Give "
+        "the new data as the target."
+    )
     methods = [name for name in ("atc-mc", "atc-ne") if name in estimates]
     if not methods:
-        return ()
+        return (note,)
     return (
-        "Source and target are the same rows. For new rows of the source distribution, the estimate "
+        f"{note} For new rows of the source distribution, the estimate "
         f"of {' and of '.join(methods)} is within {format_percent(atc_source_bound(n_source))} "
         f"points of the accuracy with a probability of at least 95 % (Garg et al. 2022, "
         f"Proposition 2, for {n_source:,} source rows).",

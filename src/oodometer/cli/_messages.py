@@ -24,13 +24,16 @@ OPTION_NAMES = {
 # Value of an argument in a message, such as …, True, '…', [… or (0, 1).
 _VALUE = r"(?:…|True|'[^']*'|\"[^\"]*\"|\[…\]|\([^)]*\))"
 _REPLACEMENTS: tuple[tuple[str, str], ...] = (
+    (r"Pass class_names, or name the score columns after the classes \(prob_cat, prob_dog\); for a "
+     r"model, pass class_names=\[…\] \(--class-names\)",
+     "Name the classes in their order with --class-names, or name the score columns after the "
+     "classes (prob_cat, prob_dog)"),
     # Arguments that the message already translates: trust_pickle=True (--trust-pickle).
     (rf"[a-z_]+={_VALUE}(?: or [a-z_]+={_VALUE})? \((--[^)]+)\)", r"\1"),
     (rf"[a-z_]+={_VALUE}(?:, \([^)]*\))* or \([^)]*\) \((--[^)]+)\)", r"\1"),
     (rf"as [a-z_]+={_VALUE} or (--[a-z-]+)", r"with \1"),
     (r" \(in Python, [^)]*\)", ""),
     (r"; in Python, [^.]*(?:\.[a-z_]+)?", ""),
-    (r"[Pp]ass class_names, or name the score columns", "Name the score columns"),
     # Arguments for which there is no option.
     (rf", or (?:pass )?prepare={_VALUE}(?:, a function[^.]*)?", f", or {OWN_FUNCTION}"),
     (rf"[Pp]ass prepare={_VALUE}, a function[^.]*", OWN_FUNCTION.capitalize()),

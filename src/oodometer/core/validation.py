@@ -143,8 +143,7 @@ def _raise_invalid_probs(block: Array, excess: Floats, start: int, tolerance: fl
     if outside.size and _are_percentages(block):
         raise InputError(
             f"probs must be between 0 and 1; row {row}, class {outside[0]} is "
-            f"{probs[outside[0]]:.7g}, and the rows sum to 100: these are percentages. Divide them "
-            "by 100."
+            f"{probs[outside[0]]:.7g}: these look like percentages. Divide them by 100."
         )
     if outside.size:
         raise InputError(
@@ -157,8 +156,13 @@ def _raise_invalid_probs(block: Array, excess: Floats, start: int, tolerance: fl
 
 
 def _are_percentages(block: Array) -> bool:
-    """Return whether all values are between 0 and 100, and most rows sum to about 100."""
+    """Return whether all values are between 0 and 100, and most rows sum to about 100.
+
+    If only the score p of the second of two classes was given, the first is 1 − p.
+    """
     with np.errstate(invalid="ignore"):
+        if block.shape[1] == 2 and np.allclose(block[:, 0], 1 - block[:, 1], atol=1e-3):
+            block = np.stack([100 - block[:, 1], block[:, 1]], axis=1)
         sums = block.sum(axis=1, dtype=np.float64)
         in_range = (block >= 0) & (block <= 100 + 100 * RANGE_TOLERANCE)
     return bool(in_range.all() and np.mean(np.abs(sums - 100) < 5) > 0.5)
