@@ -325,3 +325,26 @@ def test_history_is_a_folder_or_a_pattern(folder: Path) -> None:
     for location in ("past", "past/*.parquet"):
         assert run_json(folder, *ESTIMATE, "--history", location)["shift"] == expected
     assert_one_line_error(run(folder, *ESTIMATE, "--history", "past/*.csv"), "matches no file")
+
+
+# Rounded probabilities --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+@pytest.mark.parametrize("words", [(), ("--stream",)], ids=["whole", "batches"])
+@pytest.mark.parametrize("rounded", ["source", "target"])
+def test_rounded_probabilities_are_accepted_in_files(
+    tmp_path: Path, decimals: int, words: tuple[str, ...], rounded: str
+) -> None:
+    for seed, name in enumerate(("source", "target")):
+        rng = np.random.default_rng(seed)
+        probs = rng.dirichlet(np.full(12, 0.4), 300)
+        columns: dict[str, Any] = {"label": rng.integers(0, 12, 300)} if name == "source" else {}
+        probs = probs.round(decimals) if name == rounded else probs
+        columns |= {f"prob_{j}": probs[:, j] for j in range(12)}
+        pa_csv.write_csv(pa.table(columns), tmp_path / f"{name}.csv")
+    files = ("source.csv", "target.csv", "--replicates", "20", "--method", "ac,doc")
+    result = run_json(tmp_path, "estimate", *files, *words)
+    assert len(result["estimates"]) >= 2
+    if not words or rounded == "source":
+        assert any("because of rounding" in note for note in result["notes"])
