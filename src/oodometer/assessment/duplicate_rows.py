@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from oodometer.core import validation
 from oodometer.core.array_types import Bools
-from oodometer.core.inputs import SPLITMIX_INCREMENT, RowHashes, splitmix64
 from oodometer.core.predictions import Predictions
+
+RowHashes = npt.NDArray[np.uint64]
 
 # With fewer rows, equal scores say little.
 MIN_ROWS = 50
@@ -25,6 +27,8 @@ MIN_DISTINCT_SHARE = 0.25
 # Classes whose scores are compared, and rows, chosen by their hashes, that are counted.
 MAX_CLASSES = 4
 MAX_ROWS = 50_000
+# Odd multiplier that mixes the bits of a score (Steele et al., 2014).
+HASH_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
 # Probabilities above this are saturated.
 MAX_PROBABILITY = 1 - 1e-6
 
@@ -70,7 +74,8 @@ def _row_hashes(rows: Predictions) -> RowHashes | None:
     for column in np.unique(np.linspace(0, rows.k - 1, min(rows.k, MAX_CLASSES)).astype(int)):
         values = np.ascontiguousarray(scores[:, column]).view(bits).astype(np.uint64)
         with np.errstate(over="ignore"):
-            hashes = splitmix64(hashes ^ (values + SPLITMIX_INCREMENT * np.uint64(column + 1)))
+            hashes = (hashes ^ values) * HASH_MULTIPLIER
+            hashes ^= hashes >> np.uint64(32)
     if rows.score_type == "probs":
         unsaturated: Bools = np.asarray(scores.max(axis=1) < MAX_PROBABILITY)
         hashes = hashes[unsaturated]

@@ -123,8 +123,9 @@ class Reference:
         check_scaling(self.temperature, self.calibration)
         _ = self.rows  # raises if the source is not valid
         name = "values of segment_by of the source"
-        values = as_segments(self.segment_by, self.source.n, name)
-        object.__setattr__(self, "segment_by", values)
+        if self.segment_by is not None:
+            values = as_segments(self.segment_by, self.source.n, name)
+            object.__setattr__(self, "segment_by", values)
         resolve_estimators(self.methods)  # raises if a name is unknown
 
     @cached_property
@@ -217,7 +218,8 @@ class Reference:
             If no method is applicable, or if one of `methods` is not applicable.
         """
         learned, target = self.prepare(target, other_models)
-        segment_by = as_segments(segment_by, target.n, "values of segment_by")
+        if segment_by is not None:
+            segment_by = as_segments(segment_by, target.n, "values of segment_by")
         label_estimate = None
         if target_labels is not None:
             label_estimate = ppi_from_labels(

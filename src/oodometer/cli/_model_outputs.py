@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
 from oodometer.cli._options import (
-    DATA_HELP,
-    MODEL_HELP,
     DatasetFileOptions,
     WorkerOptions,
 )
@@ -26,52 +22,6 @@ if TYPE_CHECKING:
     from oodometer.core.protocols import Model
 
 TABLE_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelInputs:
-    """Options of `estimate` that replace files of predictions by a model and two datasets."""
-
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Run this model on --source-data and --target-data, instead of reading SOURCE and "
-            f"TARGET. {MODEL_HELP}"
-        ),
-    ] = None
-    source_data: Annotated[
-        str | None, typer.Option(help=f"Labelled validation data for --model. {DATA_HELP}")
-    ] = None
-    target_data: Annotated[
-        str | None, typer.Option(help="Unlabelled data for --model, as --source-data.")
-    ] = None
-
-    def check(self, source: Path | None, targets: Sequence[Path]) -> None:
-        """Raise if files and a model are both given, or if parts are missing."""
-        given = {
-            "--model": self.model,
-            "--source-data": self.source_data,
-            "--target-data": self.target_data,
-        }
-        if not any(given.values()):
-            if source is None or not targets:
-                missing = "SOURCE" if source is None else "TARGET"
-                raise InputError(
-                    f"{missing} is missing. Give two files of predictions, SOURCE and TARGET, or a "
-                    "model with its data: --model, --source-data and --target-data."
-                )
-            return
-        if source is not None:
-            first = next(name for name, value in given.items() if value)
-            raise InputError(
-                f"Both SOURCE ({source}) and {first} are given. Give files of predictions, SOURCE and "
-                "TARGET, or --model with --source-data and --target-data."
-            )
-        for name, value in given.items():
-            if not value:
-                raise InputError(
-                    f"{name} is missing. --model, --source-data and --target-data belong together."
-                )
 
 
 def predict_file(

@@ -38,6 +38,7 @@ DATA_HELP = "An image folder, or an .npz, .npy, .csv, .tsv, .jsonl, .parquet or 
 SOURCE_DATA_HELP = (
     "Labelled source dataset; for measure, repeat the option for several source domains."
 )
+TARGET_DATA_HELP = f"Unlabelled dataset. {DATA_HELP}"
 HTML_HELP = "Path of the HTML report to write."
 
 

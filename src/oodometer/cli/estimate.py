@@ -27,8 +27,11 @@ from oodometer.cli._html_report import (
     provenance,
     write_report_page,
 )
-from oodometer.cli._model_outputs import ModelInputs, predict_file
+from oodometer.cli._model_outputs import predict_file
 from oodometer.cli._options import (
+    MODEL_HELP,
+    SOURCE_DATA_HELP,
+    TARGET_DATA_HELP,
     AsJson,
     ColumnOptions,
     DatasetFileOptions,
@@ -184,6 +187,50 @@ class FileReadOptions(WorkerOptions):
         return self.stream or self.is_given or any(is_read_in_batches(path) for path in paths)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelInputs:
+    """Options of `estimate` that replace files of predictions by a model and two datasets."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Run this model on --source-data and --target-data, instead of reading SOURCE and "
+            f"TARGET. {MODEL_HELP}"
+        ),
+    ] = None
+    source_data: Annotated[list[str] | None, typer.Option(help=SOURCE_DATA_HELP)] = None
+    target_data: Annotated[str | None, typer.Option(help=TARGET_DATA_HELP)] = None
+
+    def check(self, source: Path | None, targets: Sequence[Path]) -> None:
+        """Raise if files and a model are both given, or if parts are missing."""
+        given = {
+            "--model": self.model,
+            "--source-data": self.source_data,
+            "--target-data": self.target_data,
+        }
+        if not any(given.values()):
+            if source is None or not targets:
+                missing = "SOURCE" if source is None else "TARGET"
+                raise InputError(
+                    f"{missing} is missing. Give two files of predictions, SOURCE and TARGET, or a "
+                    "model with its data: --model, --source-data and --target-data."
+                )
+            return
+        if source is not None:
+            first = next(name for name, value in given.items() if value)
+            raise InputError(
+                f"Both SOURCE ({source}) and {first} are given. Give files of predictions, SOURCE and "
+                "TARGET, or --model with --source-data and --target-data."
+            )
+        if self.source_data and len(self.source_data) > 1:
+            raise InputError("--source-data was given more than once. Give one dataset.")
+        for name, value in given.items():
+            if not value:
+                raise InputError(
+                    f"{name} is missing. --model, --source-data and --target-data belong together."
+                )
+
+
 @with_option_groups
 def estimate(
     source: Annotated[
@@ -269,7 +316,7 @@ def estimate(
       oodometer estimate validation.parquet "scores/*.parquet" --workers 4
 
     Example:
-      oodometer estimate --model model.onnx --source-data validation/ --target-data new_site/
+      oodometer estimate --model m.onnx --source-data old/ --target-data new/
     """
     _check_fraction(fail_below, "--fail-below")
     check_report_path(html)
@@ -280,7 +327,7 @@ def estimate(
         opened = _run_model(
             model_inputs, column_options, data_options, model_options, read_options, options
         )
-        source, target = Path(str(model_inputs.source_data)), [Path(str(model_inputs.target_data))]
+        source, *target = list(opened)
     else:
         _reject_model_options(data_options, model_options)
     assert source is not None
@@ -335,7 +382,7 @@ def _run_model(
             worker_options=read_options,
             kept_columns=kept,
         )
-        for location in (inputs.source_data, inputs.target_data)
+        for location in (*(inputs.source_data or ()), inputs.target_data)
         if location is not None
     }
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from oodometer.cli._options import (
-    DATA_HELP,
     MODEL_OR_NONE_HELP,
     NO_MODEL,
     SOURCE_DATA_HELP,
+    TARGET_DATA_HELP,
     AsJson,
     DatasetFileOptions,
     LabelColumn,
@@ -36,7 +36,7 @@ def measure(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_OR_NONE_HELP)],
     *,
     source_data: Annotated[list[str], typer.Option(help=SOURCE_DATA_HELP)],
-    target_data: Annotated[str, typer.Option(help=f"Unlabelled dataset. {DATA_HELP}")],
+    target_data: Annotated[str, typer.Option(help=TARGET_DATA_HELP)],
     measure: MeasureNames = None,
     training_data: Annotated[
         list[str] | None,
