@@ -56,6 +56,7 @@ MISTAKES = (
     Mistake("source and target with different classes", "estimate source.csv owls.csv"),
     Mistake("a class that is missing in the target", "estimate source.csv two.csv"),
     Mistake("no columns of scores", "estimate source.csv ids.csv"),
+    Mistake("scores under another name", "estimate source.csv score.csv"),
     Mistake("a missing value", "estimate source.csv hole.csv"),
     Mistake("predicted classes only", "estimate pred.csv new_pred.csv --method atc-mc"),
     Mistake("semicolons between columns", "estimate semicolons.csv target.csv"),
@@ -105,6 +106,7 @@ def write_files(folder: Path) -> None:
     write("pred", target[:, :0], (), pred=labels, label=labels)
     write("new_pred", target[:, :0], (), pred=labels)
     write("ids", target[:, :0], (), id=np.arange(N))
+    write("score", target[:, :0], (), predicted_probability=target[:, 0])
     write("plan", target[:2, :0], (), row=[3, 5], label=["", ""])
     write("labels", target[:2, :0], (), label=["cat", "dog"])
     holes = pa.array([None, *target[1:, 0].tolist()])

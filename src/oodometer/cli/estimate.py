@@ -611,7 +611,7 @@ class _FileAssessor:
                 f"{problem} If the column {candidates[0]!r} has the true classes, name it with "
                 f"--label-column {shlex.quote(candidates[0])}."
             )
-        listed = f" Columns: {', '.join(names[:12])}." if names else ""
+        listed = f" Columns: {', '.join(names[:30])}." if names else ""
         return InputError(
             f"{problem}{listed} Add a column label, or name the column with --label-column."
         )

@@ -27,6 +27,13 @@ DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
 }
 DEFAULT_LABEL_COLUMN = "label"
 DEFAULT_PRED_COLUMN = "pred"
+# Parts of names of columns with scores or classes, their content and the option for them.
+SCORE_NAME_PARTS = (
+    ("prob", "probabilities", "--prob-columns"),
+    ("logit", "logits", "--logit-columns"),
+    ("softmax", "probabilities", "--prob-columns"),
+    ("pred", "predicted classes", "--pred-column"),
+)
 # Maximum number of columns that an error message lists.
 MAX_LISTED_COLUMNS = 12
 
@@ -240,6 +247,9 @@ def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
 
 def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> str:
     columns = ", ".join(table.column_names[:MAX_LISTED_COLUMNS]) or "none"
+    hint = _score_column_hint(table.column_names)
+    if hint and not requested:
+        return f"There are no columns of scores with default names. {hint}"
     if requested:
         return f"There is no column {requested[0][1]!r} or with that prefix. Columns: {columns}."
     return (
@@ -248,6 +258,20 @@ def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> st
         "predicted classes are known, a column pred. "
         f"Columns: {columns}. Name yours with --prob-columns or --logit-columns."
     )
+
+
+def _score_column_hint(names: Sequence[str]) -> str:
+    """Return which columns may hold scores or classes, by their names, and the option for them.
+
+    >>> _score_column_hint(["age", "predicted_probability"])
+    "If 'predicted_probability' has probabilities, name it with --prob-columns predicted_probability."
+    """
+    for part, content, option in SCORE_NAME_PARTS:
+        for name in names:
+            if part in name.lower():
+                quoted = f"'{name}'" if " " in name else name
+                return f"If {name!r} has {content}, name it with {option} {quoted}."
+    return ""
 
 
 def _columns_in_class_order(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:
