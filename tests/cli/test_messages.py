@@ -27,7 +27,13 @@ FOLDERS = (
     "estimators",
 )
 # Messages about Python objects that a command cannot create.
-PYTHON_ONLY = ("must be Predictions; got", "The DataLoader", "Batches must be", "Use engine=")
+PYTHON_ONLY = (
+    "must be Predictions; got",
+    "must be Predictions, the path of a file",
+    "The DataLoader",
+    "Batches must be",
+    "Use engine=",
+)
 PYTHON_CODE = re.compile(
     r"\b[a-z_]+=(?:…|True|'|\"|\[|\()|\bPredictions\b|\bas_dataset\b|\bHistory\b"
 )

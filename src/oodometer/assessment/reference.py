@@ -381,8 +381,9 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     history : History, path, data frame, or sequence of labelled predictions, optional
         At least five past domains with known accuracy, either as a History of estimates and
         accuracies, or a table with the columns `estimate` and `truth`, or as labelled predictions
-        of each domain, given like the source; folders and patterns stand for their files. The result then has a typical range, which includes
-        the error caused by shift.
+        of each domain, given like the source; a folder or pattern stands for its files, one per
+        domain. The typical range, which includes the error caused by shift, then uses these errors,
+        too.
     methods : str, Estimator, function, or sequence of these, optional
         Estimators to run; every listed estimator must be applicable. A function of source and target
         returns an accuracy; its name is the name of the method. By default, all applicable

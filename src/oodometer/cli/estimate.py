@@ -299,18 +299,18 @@ def estimate(
 
     With several TARGETs, the source is read and learned once, and a table compares the targets.
 
-    SOURCE and TARGET can also be a folder or a quoted pattern, which is one target. Folders, patterns and files above
-    1 GB are read in batches. Mergeable estimators then use every row, and all other estimators use
-    a random sample.
+    SOURCE and TARGET can also be a folder or a quoted pattern, which is one target. Folders,
+    patterns and files above 1 GB are read in batches. Mergeable estimators then use every row, and
+    all other estimators use a random sample.
+
+    With --model, --source-data and --target-data instead of SOURCE and TARGET, the model is run on
+    both datasets first.
 
     Example:
       oodometer estimate validation.parquet new_site.parquet --html report.html
 
     Example:
       oodometer estimate validation.parquet january.parquet february.parquet
-
-    With --model, --source-data and --target-data instead of SOURCE and TARGET, the model is run on
-    both datasets first.
 
     Example:
       oodometer estimate validation.parquet "scores/*.parquet" --workers 4

@@ -55,7 +55,8 @@ def plan(
     With --labels N, N rows are chosen, and the precision that they give is shown.
 
     Rows are counted from 0. With --output FILE, the rows are written to a CSV file, with their ids
-    if TARGET has a column id. Fill in its column label, and pass the file to `oodometer estimate SOURCE TARGET --target-labels FILE`.
+    if TARGET has a column id. Fill in its column label, and pass the file to `oodometer estimate
+    SOURCE TARGET --target-labels FILE`.
 
     Example:
       oodometer plan new_site.parquet --half-width 0.02 --output to_label.csv

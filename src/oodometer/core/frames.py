@@ -1,9 +1,10 @@
 """Find the columns of scores and labels in a data frame, and read them as arrays.
 
 Every frame with the Arrow interface is accepted, such as those of pandas, polars and pyarrow.
-A file without scores may have a column `pred` of predicted classes. Scores are in one of three forms: one column per class with a common prefix (`prob_0`, `prob_1`, …
+Scores are in one of three forms: one column per class with a common prefix (`prob_0`, `prob_1`, …
 or `prob_cat`, `prob_dog`), one column of lists, or, with two classes, one column of numbers
-(`prob`) that holds the score of the second class.
+(`prob`) that holds the score of the second class. A file without scores may have a column `pred`
+of predicted classes.
 """
 
 from __future__ import annotations
