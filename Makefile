@@ -83,7 +83,7 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 
 .venv/.demo: .venv/bin/python $(SETUP)
-	$(PIP) --editable ".[images,report]"
+	$(PIP) --editable ".[report]"
 	touch $@
 
 .venv/.docs: .venv/bin/python $(SETUP)

@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def plan(path: Path) -> ScanPlan:
     return ScanPlan(
-        schema=infer_schema([path], PredictionColumns(), labelled=False, segment_by="site"),
+        schema=infer_schema([path], PredictionColumns(), labelled=False, segment_by=("site",)),
         batch_size=64,
         temperature=1.0,
         estimators=ESTIMATORS,

@@ -116,6 +116,11 @@ def test_arrays_are_never_read_as_logits(source: Any, target: Any, words: str) -
         ({"target": "missing.parquet"}, "missing.parquet"),
         ({"segment_by": "site"}, "segment_by names the column 'site', but the target is not"),
         ({"source_segment_by": "site"}, "The source has no column 'site'"),
+        ({"source_segment_by": ["site", "sex"]}, "no column 'site' or no column 'sex'"),
+        (
+            {"target": pd.DataFrame(TARGET_COLUMNS), "segment_by": ["prob_0", "sex"]},
+            "target: .*'sex'",
+        ),
         ({"metrics": "f2"}, "No expected metric is called 'f2'"),
     ],
 )
@@ -142,6 +147,57 @@ def test_segments_are_read_from_a_column_of_target_and_source() -> None:
     assert reference.estimate(frames[1], segment_by="site").segments == arrays.segments
     alone = oodometer.estimate(SOURCE, frames[1], segment_by="site", **OPTIONS)
     assert {segment.n_source for segment in alone.segments} == {0}
+
+
+def test_segments_of_several_columns_are_combined(tmp_path: Path) -> None:
+    paths = []
+    for name, columns in (("source", SOURCE_COLUMNS), ("target", TARGET_COLUMNS)):
+        rows = np.arange(len(columns["prob_0"]))
+        folder = tmp_path / name
+        folder.mkdir()
+        frame = pd.DataFrame({**columns, "site": rows % 2, "sex": np.where(rows % 3, "f", "m")})
+        frame.to_parquet(folder / f"{name}.parquet")
+        paths.append(folder / f"{name}.parquet")
+    names = ["site", "sex"]
+    whole = oodometer.estimate(*paths, segment_by=names, **OPTIONS)
+    assert [segment.value for segment in whole.segments] == ["0, f", "0, m", "1, f", "1, m"]
+    assert all(segment.n_source > 0 for segment in whole.segments)
+    reference = oodometer.Reference(paths[0], segment_by=tuple(names), **OPTIONS)
+    assert reference.estimate(paths[1], segment_by=names).segments == whole.segments
+    frames = [pd.read_parquet(path) for path in paths]
+    values = oodometer.estimate(
+        SOURCE,
+        TARGET,
+        segment_by=frames[1][names],
+        source_segment_by=frames[0][names],
+        **OPTIONS,
+    )
+    assert values.segments == whole.segments
+    # Folders are read in batches.
+    batches = oodometer.estimate(paths[0].parent, paths[1].parent, segment_by=names, **OPTIONS)
+    for segment, expected in zip(batches.segments, whole.segments, strict=True):
+        assert (segment.value, segment.n) == (expected.value, expected.n)
+        assert segment.n_source == expected.n_source
+
+
+def test_list_with_one_text_per_row_gives_segments() -> None:
+    sites = ["new" if row % 2 else "old" for row in range(TARGET.n)]
+    expected = oodometer.estimate(SOURCE, TARGET, segment_by=np.array(sites), **OPTIONS)
+    result = oodometer.estimate(SOURCE, pd.DataFrame(TARGET_COLUMNS), segment_by=sites, **OPTIONS)
+    assert result.segments == expected.segments
+
+
+def test_predicted_classes_are_numbered_as_in_the_source() -> None:
+    # The target lacks the class a, so that b would be the first class without the source.
+    source = pd.DataFrame({"pred": list("abcabcabca"), "label": list("abcabcabcc")})
+    target = pd.DataFrame({"pred": list("bcbcbb")})
+    options: dict[str, Any] = {"methods": ["bbse", "gde"], "replicates": 20}
+    result = oodometer.estimate(source, target, other_models=target, **options)
+    assert result["gde"].value == 1.0
+    assert result.inputs is not None
+    assert result.inputs.target.classes.tolist() == [1, 2, 1, 2, 1, 1]
+    with pytest.raises(InputError, match="If the source lacks this class, name all classes"):
+        oodometer.estimate(source, pd.DataFrame({"pred": list("bd")}), **options)
 
 
 def test_labels_of_some_rows_are_used() -> None:
@@ -193,6 +249,19 @@ def test_table_of_estimates_and_files_of_predictions_are_not_mixed(folder: Path)
     frame = pd.DataFrame({"estimate": [0.5], "truth": [0.5]})
     with pytest.raises(InputError, match=r"history was given 2 files\. Give one such table"):
         oodometer.estimate(SOURCE, TARGET, history=[frame, folder / "source.parquet"])
+
+
+def test_history_can_be_a_folder_or_a_pattern(tmp_path: Path) -> None:
+    parts = [SOURCE.rows(np.arange(j, SOURCE.n, 6)) for j in range(6)]
+    for number, part in enumerate(parts):
+        frame = pd.DataFrame(columns_of(part, labelled=True))
+        frame.to_parquet(tmp_path / f"{number}.parquet")
+    expected = oodometer.estimate(SOURCE, TARGET, history=parts, **OPTIONS).shift
+    for history in (tmp_path, str(tmp_path / "*.parquet"), [tmp_path]):
+        assert oodometer.estimate(SOURCE, TARGET, history=history, **OPTIONS).shift == expected
+    pd.DataFrame(TARGET_COLUMNS).to_parquet(tmp_path / "unlabelled.parquet")
+    with pytest.raises(InputError, match=r"history unlabelled\.parquet has no labels\. Give past"):
+        oodometer.estimate(SOURCE, TARGET, history=tmp_path, **OPTIONS)
 
 
 # Files larger than memory ---------------------------------------------------------------------------

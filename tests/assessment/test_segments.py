@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.segments import (
     SourceSegment,
     SourceSegments,
+    as_segments,
     row_chunks,
     segment_values,
     shift_to_mean,
@@ -172,3 +175,49 @@ def test_chunks_follow_the_order_of_time() -> None:
     assert row_chunks(12, 10).tolist() == ["00–09"] * 10 + ["10–11"] * 2
     with pytest.raises(InputError, match="chunk_rows"):
         row_chunks(4, 0)
+
+
+# Argument segment_by ----------------------------------------------------------------------------
+
+
+def test_segment_by_is_an_array_a_matrix_a_mapping_or_a_frame() -> None:
+    site, sex = ["a", "b", "a", "b"], ["f", "f", "m", "m"]
+    combined = ["a, f", "b, f", "a, m", "b, m"]
+    pairs = list(zip(site, sex, strict=True))
+    forms = (
+        pairs,
+        np.array(pairs),
+        {"site": site, "sex": sex},
+        pd.DataFrame({"site": site, "sex": sex}, index=[9, 8, 7, 6]),
+        pa.table({"site": site, "sex": sex}),
+    )
+    for form in forms:
+        segments = as_segments(form, 4, "values of segment_by")
+        assert segments is not None
+        assert segments.tolist() == combined
+    for form in (site, {"site": site}, pd.DataFrame({"site": site}), pd.Series(site)):
+        segments = as_segments(form, 4, "values of segment_by")
+        assert segments is not None
+        assert segments.tolist() == site
+    assert as_segments(None, 4, "values of segment_by") is None
+
+
+def test_wrong_numbers_of_segment_values_raise() -> None:
+    with pytest.raises(InputError, match="There are 4 rows but 3 values of segment_by"):
+        as_segments({"site": ["a", "b", "c"]}, 4, "values of segment_by")
+    with pytest.raises(InputError, match="have no columns"):
+        as_segments({}, 4, "values of segment_by")
+
+
+def test_estimate_combines_columns_of_source_and_target() -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    labels = rng.integers(0, 2, n)
+    p = np.clip(labels + rng.normal(0, 0.4, n), 0.01, 0.99)
+    rows = Predictions.from_probs(np.stack([1 - p, p], axis=1), labels=labels)
+    by = {"site": np.arange(n) % 2, "sex": np.array(["f", "m"])[np.arange(n) // 2 % 2]}
+    result = oodometer.estimate(
+        rows, rows.rows(slice(None, None, -1)), segment_by=by, source_segment_by=by, replicates=20
+    )
+    assert [segment.value for segment in result.segments] == ["0, f", "0, m", "1, f", "1, m"]
+    assert all(segment.n == 100 for segment in result.segments)

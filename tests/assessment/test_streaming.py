@@ -607,7 +607,7 @@ LONG = probabilities_only(toy_predictions(n=PREVIEW_ROWS + 500))
 
 
 def open_target(location: Path) -> StreamedTarget:
-    return StreamedTarget.open(location, PredictionColumns(), None)
+    return StreamedTarget.open(location, PredictionColumns(), ())
 
 
 def test_opening_a_target_reads_the_first_rows_and_counts_all(tmp_path: Path) -> None:

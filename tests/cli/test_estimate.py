@@ -404,7 +404,7 @@ def write_invalid_files(folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
         "nan": ((save("nan.parquet", with_nan), ok), "row 17, class 2 is nan"),
         "duplicate": (("twice.csv", ok), "more than one column 'prob_1'"),
         "no rows": ((save("empty.parquet", empty), ok), "no rows"),
-        "no labels": (("target.parquet", ok), "The source has no labels"),
+        "no labels": (("target.parquet", ok), "target.parquet has no labels, and the accuracy on SOURCE is needed"),
         "other k": (("source.parquet", save("k3.parquet", three)), "has 4 classes, the target has 3"),
         "logits": (("source.parquet", save("logits.parquet", logits)), "probs must be between 0 and 1"),
         "label 4": ((save("wrong.parquet", wrong), ok), "labels must be between 0 and 3; row 5 is 4"),

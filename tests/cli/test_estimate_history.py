@@ -137,4 +137,4 @@ def test_history_table_with_other_files_is_an_error(folder: Path) -> None:
 
 def test_past_domain_without_labels_is_an_error(folder: Path) -> None:
     result = run(folder, *ESTIMATE, *history_options(*["target.parquet"] * 5))
-    assert_one_line_error(result, "Domain 0 of the history has no labels")
+    assert_one_line_error(result, "--history target.parquet has no labels")

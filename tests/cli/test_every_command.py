@@ -282,7 +282,8 @@ def test_option_is_its_parameter_with_dashes() -> None:
 COMMAND_LINE_ONLY = {
     "json", "quiet", "html", "help", "output", "fail-below", "stream", "workers", "scheduler",
     "label-column", "prob-columns", "logit-columns", "pred-column", "threshold", "time-column",
-    "period", "chunk-rows", "class-names", "text", "inputs", "size",
+    "period", "chunk-rows", "class-names", "text", "inputs", "size", "pixel-range", "channels",
+    "model", "source-data", "target-data",  # of estimate: instead of files of predictions
     "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "weights", "magnitude", "wordnet",
     "filler", "translator", "cache-dir", "save-examples", "examples-of", "strength", "no-identity",
     "verbose", "title", "date", "required",

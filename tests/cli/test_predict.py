@@ -97,7 +97,7 @@ def stars(texts: list[str]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("camelyon17", "ood-test", "--output", "a.csv"), "--output must end with .parquet; got 'a.csv'"),
+        (("camelyon17", "ood-test", "--output", "a.txt"), "--output must end with .parquet or .csv; got 'a.txt'"),
         (("camelyon17", "ood", "--output", "a.parquet"), "No domain of camelyon17 is called 'ood'"),
         (("camelyon", "ood-test", "--output", "a.parquet"), "Did you mean 'camelyon17'?"),
         (("camelyon17", "id", "--split", "val", "--output", "a.parquet"), "No split is called 'val'"),

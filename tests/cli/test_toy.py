@@ -19,8 +19,8 @@ def test_spurious_shows_eleven_agreements_and_the_bound(tmp_path: Path) -> None:
     error = result["rows"][0]["estimates"]["atc-mc"] - result["rows"][0]["truth"]
     assert shares["correct"] - shares["incorrect"] == pytest.approx(error)
     text = " ".join(run(tmp_path, *words, "--html", "spurious.html").stdout.split())
-    assert "Theorem 3 bounds" in text
-    assert "The theorem does not apply: it requires at least 350,563 source rows" in text
+    assert "Theorem 3 bounds" not in text
+    assert "does not apply at n = 2,000: it requires at least 350,563 source rows" in text
     assert (tmp_path / "spurious.html").is_file()
     enough = run_json(tmp_path, *words, "--p-sp", "0.9")
     assert (enough["min_rows"], enough["theorem_applies"]) == (877, True)

@@ -505,3 +505,16 @@ def test_numeric_file_is_read_without_importing_pandas(tmp_path: Path) -> None:
         "assert 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "option"),
+    [
+        ("predicted_probability", "--prob-columns predicted_probability"),
+        ("Logits of net", "--logit-columns 'Logits of net'"),
+        ("y_pred", "--pred-column y_pred"),
+    ],
+)
+def test_columns_that_may_hold_scores_are_named(column: str, option: str) -> None:
+    with pytest.raises(InputError, match=f"If '{column}' has .* name it with {option}"):
+        Predictions.from_frame(pa.table({"age": [1, 2], column: [0.1, 0.9]}))

@@ -47,10 +47,10 @@ def test_members_are_selected_by_name_or_instance_without_duplicates() -> None:
     ("wrong", "message"),
     [
         ([], "No metric was named"),
-        (3, "by its name or as an instance; got 3"),
-        (["error", None], "by its name or as an instance; got None"),
-        (metrics.Error, "as an instance; got the class Error"),
-        ([metrics.Error], "as an instance; got the class Error"),
+        (3, "an instance or a function; got 3"),
+        (["error", None], "an instance or a function; got None"),
+        (metrics.Error, "an instance or a function; got the class Error"),
+        ([metrics.Error], "an instance or a function; got the class Error"),
     ],
 )
 def test_selecting_a_non_member_raises(wrong: Any, message: str) -> None:

@@ -71,3 +71,18 @@ def test_sums_beyond_rounding_raise() -> None:
         Predictions.from_probs(probs)
     probs[3] = [0.5, 0.25, 0.25, 0.02]
     assert Predictions.from_probs(probs).n == 500
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 5, 12, 400])
+def test_rounded_probabilities_are_accepted(n: int, decimals: int, dtype: npt.DTypeLike) -> None:
+    for k in (2, 3, 10):
+        probs = probs_of(n, k, seed=n).round(decimals).astype(dtype)
+        rows = Predictions.from_probs(probs)
+        assert np.abs(np.asarray(rows.scores, dtype=float).sum(axis=1) - 1).max() < 2e-3
+
+
+def test_three_significant_digits_are_accepted() -> None:
+    text = [[f"{value:.3g}" for value in row] for row in probs_of(k=8)]
+    assert Predictions.from_probs(np.array(text, dtype=float)).notes == (NORMALIZED_NOTE,)

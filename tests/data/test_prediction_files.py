@@ -260,7 +260,7 @@ def test_unknown_extension_raises_with_known_ones(tmp_path: Path, name: str) -> 
     (tmp_path / name).write_bytes(b"")
     assert error_of(tmp_path / name) == (
         f"{name} has an unknown extension. "
-        "Known extensions: .parquet, .csv, .csv.gz, .arrow, .feather, .npz."
+        "Known extensions: .parquet, .csv, .csv.gz, .tsv, .jsonl, .ndjson, .arrow, .feather, .npz."
     )
 
 

@@ -33,7 +33,7 @@ def schema_of(
 def test_only_needed_columns_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = PROBS | {"label": [0, 1], "site": ["x", "y"], "other": [1, 2]}
-    found = schema_of(path, table, segment_by="site")
+    found = schema_of(path, table, segment_by=("site",))
     assert found.columns == ("prob_a", "prob_b", "prob_c", "label", "site")
     assert found.class_names == ("a", "b", "c")
     (part,), _ = make_partitions([path])

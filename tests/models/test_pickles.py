@@ -12,10 +12,17 @@ import numpy as np
 import pytest
 import skops.io
 import torch
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from oodometer.core.errors import InputError
 from oodometer.models import as_model
@@ -114,3 +121,33 @@ def test_skops_files_of_unknown_types_must_be_trusted(tmp_path: Path) -> None:
     (tmp_path / "broken.skops").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"Cannot load '.*broken\.skops'"):
         as_model(tmp_path / "broken.skops")
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        RandomForestClassifier(3, random_state=0),
+        HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=1),
+        make_pipeline(StandardScaler(), ExtraTreesClassifier(3)),
+        CalibratedClassifierCV(DecisionTreeClassifier(), cv=2),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_skops_files_of_trees_need_no_trust(tmp_path: Path, classifier: Any) -> None:
+    fitted = classifier.fit(ROWS, LABELS)
+    skops.io.dump(fitted, tmp_path / "forest.skops")
+    predictions = as_model(tmp_path / "forest.skops").classify(ROWS)
+    assert np.allclose(predictions.probs, fitted.predict_proba(ROWS))
+
+
+def test_trees_with_nodes_outside_of_their_arrays_are_rejected(tmp_path: Path) -> None:
+    fitted = RandomForestClassifier(2, random_state=0).fit(ROWS, LABELS)
+    tree = fitted.estimators_[1].tree_
+    state = tree.__getstate__()
+    for field, value in (("right_child", 10_000), ("left_child", 0), ("feature", 99)):
+        nodes = state["nodes"].copy()
+        nodes[field][0] = value
+        tree.__setstate__({**state, "nodes": nodes})
+        skops.io.dump(fitted, tmp_path / "changed.skops")
+        with pytest.raises(InputError, match="invalid nodes"):
+            as_model(tmp_path / "changed.skops")

@@ -52,7 +52,7 @@ def test_hard_classes_as_strings_need_class_names() -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (RawOutputs([[0.2, 0.9]]), r'sums to 1\.1.*use logits \(outputs="logits"\)'),
+        (RawOutputs([[0.2, 0.9]]), r'sums to 1\.1.*returns logits, pass outputs="logits"'),
         (RawOutputs([[np.nan, 0.9]]), "must be finite; row 0, class 0 is nan"),
         (RawOutputs([[np.nan, 0.9]], "logits"), "must be finite"),
         (RawOutputs([0, 0.37]), r"row 1 is 0\.37.*columns 1 - p and p"),

@@ -331,7 +331,9 @@ def test_missing_models_and_unknown_names_are_rejected() -> None:
         invariance([], vectors(5), transform=Noise())
     with pytest.raises(InputError, match="no models"):
         invariance({}, vectors(5), transform=Noise())
-    with pytest.raises(InputError, match="transform must be a name or a Transform; got <class"):
+    with pytest.raises(
+        InputError, match="transform must be a name, a Transform or a function; got <class"
+    ):
         invariance(Linear(), vectors(5), transform=Noise)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="No transform is called 'nois'"):
         invariance(Linear(), vectors(5), transform="nois")

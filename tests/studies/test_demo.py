@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,30 @@ from oodometer.studies.demo import (
 @pytest.fixture(scope="module")
 def suite() -> DigitsSuite:
     return make_digits_suite(0)
+
+
+def test_demo_does_not_need_opencv(suite: DigitsSuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)  # importing cv2 raises ImportError
+    assert np.array_equal(make_digits_suite(0).source.probs, suite.source.probs)
+
+
+def test_images_are_changed_as_by_opencv() -> None:
+    cv2 = pytest.importorskip("cv2")
+    rng = np.random.default_rng(0)
+    large = rng.uniform(0, 16, (3, 32, 32)).astype(np.float32)
+    turn = cv2.getRotationMatrix2D((15.5, 15.5), 25, 1.0)
+    shear = np.array([[1, 0.2, -3.1], [0, 1, 0]])
+    square = np.ones((4, 4), np.uint8)
+    expected = {
+        "rotated 25°": lambda image: cv2.warpAffine(image, turn, (32, 32)),
+        "sheared": lambda image: cv2.warpAffine(image, shear, (32, 32)),
+        "blurred": lambda image: cv2.GaussianBlur(image, (0, 0), 3.0),
+        "thick strokes": lambda image: cv2.dilate(image, square),
+        "thin strokes": lambda image: cv2.erode(image, square),
+    }
+    for name, change in expected.items():
+        images = np.stack([change(image) for image in large])
+        assert np.allclose(SHIFTS[name](large, rng), images, atol=1e-3), name
 
 
 def test_suite_has_all_shifts_and_a_label_shift(suite: DigitsSuite) -> None:

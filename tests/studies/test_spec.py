@@ -207,7 +207,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "invariance: identity of a transform must be true or false; got 'no'.",
     ),
     "no transform": ({"invariance": [{"draws": 3}]}, "invariance: A transform has no key 'transform'. Add transform = …."),
-    "odd transform": ({"invariance": [3]}, "invariance: transform of a transform must be the name of a transform or a transform object; got 3."),
+    "odd transform": ({"invariance": [3]}, "invariance: transform of a transform must be the name of a transform, a transform object or a function; got 3."),
     "bad magnitude": ({"invariance": [{"transform": "gaussian", "magnitude": -1}]}, "invariance: "),
     "kind": ({"invariance": ["translate"]}, "invariance: 'translate' applies to images, and the domains hold vectors."),
     "twice": ({"invariance": ["sphere", "sphere"]}, "Two values would have the name 'ni-sphere'."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +27,7 @@ from oodometer.assessment.diagnostics import (
     diagnose,
     estimate_range,
 )
+from oodometer.assessment.duplicate_rows import duplicate_notes
 from oodometer.assessment.labeling_plan import labels_for_accuracy
 from oodometer.assessment.ppi import (
     PPI_METHOD,
@@ -59,6 +60,7 @@ from oodometer.core.calibration import (
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
+from oodometer.core.registry import resolve_members
 from oodometer.core.results import Diagnostic, Estimate, Status, worst_status
 from oodometer.core.stats import wilson_interval
 from oodometer.estimators.atc import atc_source_bound
@@ -67,8 +69,15 @@ from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS
 if TYPE_CHECKING:
     from oodometer.assessment.partial_sums import PartialResult
 
+# Names, estimators or functions from source and target predictions to an accuracy.
+Method = str | Estimator | Callable[[Predictions, Predictions], float | Estimate]
+MethodsInput = Method | Sequence[Method] | None
 HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
+NO_SCORES_ADVICE = (
+    "Most methods need scores of source and target: one column per class, prob_… or logit_…. From "
+    "predicted classes alone, bbse applies and, with predictions of other models, gde, aline-s and aline-d."
+)
 
 
 def assess(
@@ -108,7 +117,9 @@ def assess(
         skipped=None if summary is None else summary.skipped,
         progress=progress,
     )
-    _require_results(estimates, skipped, requested)
+    _require_results(
+        estimates, skipped, requested, has_scores=source.has_probs and target.has_probs
+    )
     if target.n < n_target:
         for name in estimates.keys() - totals.keys():
             note = f"from a random sample of {target.n:,} of {n_target:,} rows"
@@ -181,7 +192,7 @@ def assess(
         labels_needed=_labels_needed(best, shift, n_target),
         notes=(
             *dict.fromkeys((*source.notes, *target.notes)),
-            *(_source_notes(estimates, source.n) if is_source else ()),
+            *(_source_notes(estimates, source.n) if is_source else duplicate_notes(source, target)),
         ),
     )
 
@@ -288,12 +299,16 @@ def _have_equal_scores(source: Predictions, target: Predictions) -> bool:
 
 
 def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
-    """Return the note that gives the bound of ATC for a target that is the source itself."""
+    """Return the note for a target that is the source itself, with the bound of ATC."""
+    note = (
+        "Source and target are the same rows, so the estimate says nothing about other data. Give "
+        "the new data as the target."
+    )
     methods = [name for name in ("atc-mc", "atc-ne") if name in estimates]
     if not methods:
-        return ()
+        return (note,)
     return (
-        "Source and target are the same rows. For new rows of the source distribution, the estimate "
+        f"{note} For new rows of the source distribution, the estimate "
         f"of {' and of '.join(methods)} is within {format_percent(atc_source_bound(n_source))} "
         f"points of the accuracy with a probability of at least 95 % (Garg et al. 2022, "
         f"Proposition 2, for {n_source:,} source rows).",
@@ -301,13 +316,18 @@ def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str
 
 
 def _require_results(
-    estimates: Mapping[str, Estimate], skipped: Mapping[str, str], requested: Sequence[str]
+    estimates: Mapping[str, Estimate],
+    skipped: Mapping[str, str],
+    requested: Sequence[str],
+    *,
+    has_scores: bool,
 ) -> None:
     """Raise if no estimator succeeded or a requested one failed."""
     failed = {name: why for name, why in skipped.items() if not requested or name in requested}
     if not estimates or (requested and failed):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise NotApplicable(f"Not applicable: {reasons}.")
+        advice = "" if has_scores else f" {NO_SCORES_ADVICE}"
+        raise NotApplicable(f"Not applicable: {reasons}.{advice}")
 
 
 def _is_calibrated(fit: Temperature | None, learned: LearnedSource) -> bool:
@@ -495,7 +515,7 @@ def validate_target(
     _check_predictions(target, "target")
     target = target.without_labels().reorder_classes(source.class_names)
     validation.check_same_class_count(source.k, target.k, "the source", "the target")
-    if source.has_decisions != target.has_decisions:
+    if source.has_decisions != target.has_decisions and target.score_type != "classes":
         has, lacks = ("source", "target") if source.has_decisions else ("target", "source")
         raise InputError(
             f"The {has} has decisions (a column pred), the {lacks} has none. Give the decisions of "
@@ -548,12 +568,14 @@ def _resolve_temperature(
     return fit, fit.value
 
 
-def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:
+def resolve_estimators(methods: MethodsInput) -> list[Estimator]:
     """Return the estimators with the given names, or all estimators if no name is given."""
-    if not methods:
-        return list(registered.available())
-    requested = [methods] if isinstance(methods, str) else methods
-    return [registered.get(method) if isinstance(method, str) else method for method in requested]
+    return resolve_members(
+        methods or None,
+        Estimator,  # type: ignore[type-abstract]
+        available=registered.available,
+        get=registered.get,
+    )
 
 
 def with_headline_methods(requested: Sequence[Estimator]) -> list[Estimator]:

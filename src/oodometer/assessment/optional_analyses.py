@@ -12,8 +12,7 @@ from oodometer.assessment import cbpe, dis2, noninferiority
 from oodometer.assessment.additional_results import AdditionalResults, SegmentMetrics
 from oodometer.assessment.learned_reference import LearnedReference, PreparesTargets
 from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import group_rows
-from oodometer.core import validation
+from oodometer.assessment.segments import as_segments, group_rows
 from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
@@ -134,7 +133,7 @@ def _run_metrics(
     # The order of the metrics does not depend on the order of the request.
     ordered = [name for name in cbpe.METRIC_NAMES if name in names]
     metrics = cbpe.expected_metrics(rows, learned.source, metrics=ordered)
-    by = validation.validate_row_values(segment_by, rows.n, "values of segment_by")
+    by = as_segments(segment_by, rows.n, "values of segment_by")
     if by is None:
         return metrics, ()
     return metrics, tuple(_segment_metrics(ordered, rows, learned, by))

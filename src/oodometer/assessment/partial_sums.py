@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment.ppi import BinnedAccuracy
-from oodometer.assessment.segments import RowCorrectness, segment_values, time_periods
+from oodometer.assessment.segments import (
+    RowCorrectness,
+    combine_codes,
+    segment_values,
+    time_periods,
+)
 from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 from oodometer.core.calibration import Calibration
@@ -204,10 +209,10 @@ class ScanPlan:
         if self.schema.label_column is not None:
             result.bin_counts = result.bin_counts + self.binned_accuracy.bin_counts(rows.confidence)
             result.n_unlabelled += rows.n - len(batch.labelled_rows)
-        if self.row_correctness is not None and self.schema.segment_by is not None:
+        if self.row_correctness is not None and self.schema.segment_by:
             for value, sums in batch.segment_totals(self.row_correctness):
                 result.add_segment(value, sums)
-            _check_segment_count(len(result.segments), self.schema.segment_by)
+            _check_segment_count(len(result.segments), ", ".join(self.schema.segment_by))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,9 +241,11 @@ class _Batch:
     @cached_property
     def segments(self) -> tuple[Array, Ints]:
         """Return the sorted distinct segment values, and for each row the index of its value."""
-        assert self.schema.segment_by is not None
-        column = self.table.column(self.schema.segment_by)
-        return _encode_segments(column, self.schema.segment_by, self.schema.period)
+        columns = [
+            _encode_segments(self.table.column(name), name, self.schema.period)
+            for name in self.schema.segment_by
+        ]
+        return columns[0] if len(columns) == 1 else combine_codes(columns)
 
     def update_sample(self, sampler: BottomKSampler) -> None:
         sampler.update(self.priorities, self._sample_rows)
@@ -252,7 +259,7 @@ class _Batch:
         columns = {"scores": self.rows.scores[index]}
         if self.rows.has_decisions:
             columns["decisions"] = self.rows.classes[index]
-        if self.schema.segment_by is not None:
+        if self.schema.segment_by:
             values, codes = self.segments
             columns["by"] = values[codes[index]]
         return BottomKSample(self.first_position + index, self.priorities[index], columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ import numpy as np
 from oodometer.assessment._estimate import HistoryInput
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.learned_reference import SourceRows
-from oodometer.assessment.source_files import read_source
+from oodometer.assessment.segments import combine_segments
+from oodometer.assessment.source_files import read_source, whole_source
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
+from oodometer.data.batch_reader import expand_location
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 
 # Columns of a table of past estimates.
@@ -40,40 +42,58 @@ class TargetRows:
 def open_source(
     source: Any,
     *,
-    segment_column: str | None = None,
+    segment_by: tuple[str, ...] = (),
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> SourceRows:
     """Return the labelled rows of a source; large files are sampled.
 
-    The segments are read if the source is a file or a data frame that has the column.
+    The segments are read if the source is a file or a data frame that has all columns `segment_by`.
     """
     if isinstance(source, SourceRows):
         return source
     columns = PredictionColumns()
     if isinstance(source, str | Path):
-        return read_source(source, columns, segment_by=segment_column, seed=seed, progress=progress)
-    segments = None
+        return read_source(source, columns, segment_by=segment_by, seed=seed, progress=progress)
     if is_frame(source):
-        segments = ScoreFile.from_frame(source, "source").optional_column(segment_column)
+        return whole_source(ScoreFile.from_frame(source, "source"), columns, segment_by)
     predictions = as_predictions(source, "source")
-    return SourceRows(predictions, predictions.n, segments)
+    return SourceRows(predictions, predictions.n)
 
 
-def open_target(target: Any, *, segment_by: Any = None, target_labels: Any = None) -> TargetRows:
+def segment_columns(segment_by: Any) -> tuple[str, ...]:
+    """Return the names of columns, if `segment_by` is a name or a list of texts; else none.
+
+    >>> segment_columns("site"), segment_columns(["site", "sex"]), segment_columns([1, 2])
+    (('site',), ('site', 'sex'), ())
+    """
+    names = (segment_by,) if isinstance(segment_by, str) else segment_by
+    is_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_names else ()
+
+
+def open_target(
+    target: Any,
+    *,
+    segment_by: Any = None,
+    target_labels: Any = None,
+    source: Predictions | None = None,
+) -> TargetRows:
     """Return the rows of a target that is in memory or in a small file.
 
     If only some rows of a table, or of a pair of arrays, have a label, these labels are used as
-    `target_labels`. `segment_by` may be the name of a column of a table.
+    `target_labels`. `segment_by` may be names of columns of a table. Predicted classes without scores
+    are numbered as in the source.
     """
     is_path = isinstance(target, str | Path)
     if is_path or is_frame(target):
         file = ScoreFile.open(target) if is_path else ScoreFile.from_frame(target, "target")
         if target_labels is None:
             target_labels = partial_labels(file.partial_labels(PredictionColumns()))
+        predictions = read_unlabelled(file, PredictionColumns(), source)
         return TargetRows(
-            file.predictions(PredictionColumns(), labelled=False),
-            file.column(segment_by) if isinstance(segment_by, str) else segment_by,
+            predictions,
+            _read_segments(file, segment_by, predictions.n),
             target_labels,
             file.path.name if is_path else "",
         )
@@ -90,6 +110,34 @@ def open_target(target: Any, *, segment_by: Any = None, target_labels: Any = Non
             partial_labels(None if labels is None else list(labels)),
         )
     return TargetRows(as_predictions(target, "target"), segment_by, target_labels)
+
+
+def _read_segments(file: ScoreFile, segment_by: Any, n: int) -> Any:
+    """Return the values of the named columns; other values of `segment_by` are returned unchanged.
+
+    A list of n texts is one value per row, unless all of them are names of columns.
+    """
+    names = segment_columns(segment_by)
+    is_values = len(names) == n and not isinstance(segment_by, str)
+    if not names or (is_values and not set(names) <= set(file.column_names)):
+        return segment_by
+    return combine_segments([file.column(name) for name in names])
+
+
+def read_unlabelled(
+    file: ScoreFile, columns: PredictionColumns, source: Predictions | None
+) -> Predictions:
+    """Return predictions without labels; predicted classes are numbered as in the source."""
+    if source is None or columns.class_names is not None or not file.has_classes_only(columns):
+        return file.predictions(columns, labelled=False)
+    names = source.class_names or tuple(map(str, range(source.k)))
+    try:
+        return file.predictions(replace(columns, class_names=names), labelled=False)
+    except InputError as error:
+        raise InputError(
+            f"{error} If the source lacks this class, name all classes with class_names=[…] "
+            "(--class-names)."
+        ) from error
 
 
 def partial_labels(labels: list[Any] | None) -> list[Any] | None:
@@ -126,14 +174,26 @@ def as_predictions(data: Any, argument: str) -> Predictions:
         raise InputError(f"{argument}: {error}") from error
 
 
-def as_other_models(models: Any) -> Predictions | list[Predictions] | None:
-    """Return the predictions of other models, given like a source, or as a list of such inputs."""
+def as_other_models(
+    models: Any, *, source: Predictions | None = None
+) -> Predictions | list[Predictions] | None:
+    """Return the predictions of other models, given like a source, or as a list of such inputs.
+
+    Predicted classes in tables without scores are numbered as in the source.
+    """
     if models is None or isinstance(models, Predictions):
         return models
     inputs = models if isinstance(models, list) else [models]
     if isinstance(models, tuple) and all(isinstance(model, Predictions) for model in models):
         inputs = list(models)
-    return [as_predictions(model, "other_models") for model in inputs]
+    others = []
+    for model in inputs:
+        table = _open_table(model, "other_models")
+        if table is None:
+            others.append(as_predictions(model, "other_models"))
+        else:
+            others.append(read_unlabelled(table, PredictionColumns(), source))
+    return others
 
 
 # History ----------------------------------------------------------------------------------------
@@ -145,28 +205,45 @@ def open_history(
     """Return past domains from a table of past estimates, or from labelled predictions per domain.
 
     A table is a path or a data frame with the columns `estimate` and `truth`. Labelled predictions
-    are a sequence with one file, data frame, pair of arrays or `Predictions` per domain.
+    are a sequence with one file, data frame, pair of arrays or `Predictions` per domain. A folder or
+    a pattern stands for its files.
     """
     if history is None or isinstance(history, History):
         return history
     is_single = isinstance(history, str | Path) or is_frame(history)
     columns = PredictionColumns() if columns is None else columns
-    domains = []
-    for part in [history] if is_single else list(history):
-        table = _open_table(part, argument)
-        if table is None:
-            domains.append(as_predictions(part, argument))
-        elif set(table.column_names) >= HISTORY_COLUMNS:
-            if not is_single and len(history) > 1:
+    parts = [each for part in ([history] if is_single else history) for each in _expand(part)]
+    opened = [_open_table(part, argument) for part in parts]
+    for table in opened:
+        if table is not None and set(table.column_names) >= HISTORY_COLUMNS:
+            if len(opened) > 1:
                 raise InputError(
                     f"{table.path.name} is a table of past estimates, but {argument} was given "
-                    f"{len(history)} files. Give one such table, or one file of labelled "
+                    f"{len(opened)} files. Give one such table, or one file of labelled "
                     "predictions per domain."
                 )
             return _read_history_table(table)
-        else:
-            domains.append(table.predictions(columns, labelled=True))
-    return domains
+    return [
+        as_predictions(part, argument)
+        if table is None
+        else _read_past_domain(table, columns, argument)
+        for part, table in zip(parts, opened, strict=True)
+    ]
+
+
+def _expand(part: Any) -> tuple[Any, ...]:
+    """Return the files of a folder or pattern; other inputs unchanged."""
+    return expand_location(part) if isinstance(part, str | Path) else (part,)
+
+
+def _read_past_domain(file: ScoreFile, columns: PredictionColumns, argument: str) -> Predictions:
+    past = file.predictions(columns, labelled=True)
+    if not past.is_labelled:
+        raise InputError(
+            f"{argument} {file.path.name} has no labels. Give past domains with a label column, or a "
+            "table with the columns estimate and truth."
+        )
+    return past
 
 
 def _open_table(data: Any, argument: str) -> ScoreFile | None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from oodometer.assessment._estimate import (
     HistoryInput,
+    MethodsInput,
     SegmentInputs,
     assess,
     check_replicates,
@@ -31,15 +32,16 @@ from oodometer.assessment.prediction_inputs import (
     open_history,
     open_source,
     open_target,
+    segment_columns,
 )
 from oodometer.assessment.result import AssessedRows, Assessment
+from oodometer.assessment.segments import as_segments
 from oodometer.assessment.source_files import read_source
-from oodometer.core import validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import CalibrationMethod
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimator, ProgressCallback
+from oodometer.core.protocols import ProgressCallback
 from oodometer.data.batch_reader import is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
@@ -58,17 +60,19 @@ class Reference:
     source : Predictions, path, data frame or arrays
         Predictions on labelled held-out data that the model was not trained on; see
         `oodometer.estimate`. The attribute `source` holds them as `Predictions`.
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
+    methods : str, Estimator, function, or sequence of these, optional
+        Estimators to run; every listed estimator must be applicable. A function of source and target
+        returns an accuracy; its name is the name of the method. By default, all applicable
         estimators are run.
     temperature : float, "fit" or None
         Temperature by which the logits of source and targets are divided. With "fit", it is
         calibrated on the source. With None, the scores are not changed.
     calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
         Calibration of the probabilities that some methods read; see `oodometer.estimate`.
-    segment_by : array of shape (n,) or str, optional
-        One value per source row, or the name of a column of the source. The estimate of a segment
-        of a target then also uses the source rows of the same segment.
+    segment_by : array of shape (n,) or (n, m), mapping, data frame, str or list of str, optional
+        One value per source row, or several columns whose values are combined; or the names of
+        columns of the source. The estimate of a segment of a target then also uses the source rows
+        of the same segment.
     other_models : Predictions, path, data frame or arrays, or list of these, optional
         Predictions of other models on the source rows.
     seed : int
@@ -95,7 +99,7 @@ class Reference:
 
     source: Any
     _: KW_ONLY
-    methods: str | Sequence[str | Estimator] | None = None
+    methods: MethodsInput = None
     temperature: float | Literal["fit"] | None = "fit"
     calibration: CalibrationMethod = "auto"
     segment_by: Any = None
@@ -107,20 +111,24 @@ class Reference:
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
         check_scaling(self.temperature, self.calibration)
-        column = self.segment_by if isinstance(self.segment_by, str) else None
-        rows = open_source(self.source, segment_column=column, seed=self.seed)
-        if column is not None and rows.segments is None:
+        names = segment_columns(self.segment_by)
+        rows = open_source(self.source, segment_by=names, seed=self.seed)
+        by_name = bool(names) and rows.segments is not None
+        is_name = isinstance(self.segment_by, str)
+        if names and not by_name and (is_name or len(names) != rows.predictions.n):
             raise InputError(
-                f"The source has no column {column!r}. Name a column of the source in segment_by, "
-                "or pass one value per source row."
+                f"The source has no column {' or no column '.join(map(repr, names))}. Name columns of "
+                "the source in segment_by, or pass one value per source row."
             )
         object.__setattr__(self, "source", rows.predictions)
         object.__setattr__(self, "source_rows", rows)
-        object.__setattr__(self, "other_models", as_other_models(self.other_models))
+        object.__setattr__(
+            self, "other_models", as_other_models(self.other_models, source=rows.predictions)
+        )
         _ = self.rows  # raises if the source is not valid
         name = "values of segment_by of the source"
-        segments = self.segment_by if column is None else rows.segments
-        values = validation.validate_row_values(segments, self.source.n, name)
+        segments = rows.segments if by_name else self.segment_by
+        values = as_segments(segments, self.source.n, name)
         object.__setattr__(self, "segment_by", values)
         resolve_estimators(self.methods)  # raises if a name is unknown
 
@@ -219,8 +227,11 @@ class Reference:
             _reject_in_batches(segment_by, target_labels, other_models)
             assessment, segments = self._estimate_files(target, segment_by, past, progress)
         else:
-            rows = open_target(target, segment_by=segment_by, target_labels=target_labels)
-            assessment = self._estimate_rows(rows, past, as_other_models(other_models), progress)
+            rows = open_target(
+                target, segment_by=segment_by, target_labels=target_labels, source=self.rows
+            )
+            others = as_other_models(other_models, source=self.rows)
+            assessment = self._estimate_rows(rows, past, others, progress)
             segments = rows.segments
         if requests is None:
             return assessment
@@ -236,7 +247,7 @@ class Reference:
     def _estimate_files(
         self,
         target: str | Path,
-        segment_by: str | None,
+        segment_by: Any,
         history: HistoryInput,
         progress: ProgressCallback | None,
     ) -> tuple[Assessment, Array | None]:
@@ -247,7 +258,7 @@ class Reference:
             self,
             target,
             PredictionColumns(),
-            segment_by=segment_by,
+            segment_by=segment_columns(segment_by),
             history=history,
             progress=progress,
         )
@@ -261,7 +272,7 @@ class Reference:
         progress: ProgressCallback | None,
     ) -> Assessment:
         learned, target = self.prepare(rows.predictions, other_models)
-        segments = validation.validate_row_values(rows.segments, target.n, "values of segment_by")
+        segments = as_segments(rows.segments, target.n, "values of segment_by")
         label_estimate = None
         if rows.labels is not None:
             label_estimate = ppi_from_labels(
@@ -290,9 +301,9 @@ class Reference:
 
 def _reject_in_batches(segment_by: Any, target_labels: Any, other_models: Any) -> None:
     """Raise if arguments are given that cannot be used if files are read in batches."""
-    if segment_by is not None and not isinstance(segment_by, str):
+    if segment_by is not None and not segment_columns(segment_by):
         raise InputError(
-            "segment_by must be the name of a column if files are read in batches; got "
+            "segment_by must be the name of a column, or a list of names, if files are read in batches; got "
             f"{type(segment_by).__name__}. Write the values into a column of the target."
         )
     if target_labels is not None:
@@ -326,7 +337,7 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     other_models_on_source: Any = None,
     target_labels: Any = None,
     history: Any = None,
-    methods: str | Sequence[str | Estimator] | None = None,
+    methods: MethodsInput = None,
     temperature: float | Literal["fit"] | None = "fit",
     calibration: CalibrationMethod = "auto",
     segment_by: Any = None,
@@ -370,10 +381,12 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     history : History, path, data frame, or sequence of labelled predictions, optional
         At least five past domains with known accuracy, either as a History of estimates and
         accuracies, or a table with the columns `estimate` and `truth`, or as labelled predictions
-        of each domain, given like the source. The result then has a typical range, which includes
-        the error caused by shift.
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
+        of each domain, given like the source; a folder or pattern stands for its files, one per
+        domain. The typical range, which includes the error caused by shift, then uses these errors,
+        too.
+    methods : str, Estimator, function, or sequence of these, optional
+        Estimators to run; every listed estimator must be applicable. A function of source and target
+        returns an accuracy; its name is the name of the method. By default, all applicable
         estimators are run.
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
@@ -384,14 +397,14 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
         calibration, if a test shows that they are not calibrated on the source. With "none", these
         methods read the scores without a temperature. The other methods use the temperature alone,
         as in their papers.
-    segment_by : array of shape (n,) or str, optional
-        One value per target row, or the name of a column of a file or data frame. The accuracy of
-        each segment is then estimated as well. The mean over the segments, weighted by rows, is
-        the headline.
-    source_segment_by : array of shape (n,) or str, optional
-        One value per source row, or the name of a column. The estimate of a segment then also uses
-        the source rows of the same segment. Default: the column `segment_by` of the source, if
-        `segment_by` is a name and the source has this column.
+    segment_by : array of shape (n,) or (n, m), mapping, data frame, str or list of str, optional
+        One value per target row, or several columns whose values are combined; or the names of
+        columns of a file or data frame. The accuracy of each segment is then estimated as well. The
+        mean over the segments, weighted by rows, is the headline.
+    source_segment_by : array, mapping, data frame, str or list of str, optional
+        The same for the source rows. The estimate of a segment then also uses the source rows of
+        the same segment. Default: the columns `segment_by` of the source, if `segment_by` has names
+        and the source has these columns.
     metrics : str or sequence of str, optional
         Metrics other than accuracy to estimate (CBPE), such as "f1"; "all" for all of them. The
         result is `Assessment.metrics`.
@@ -437,9 +450,9 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     >>> round(result["ac"].value, 3)
     0.8
     """
-    column = segment_by if isinstance(segment_by, str) and source_segment_by is None else None
-    if column is not None:
-        source = open_source(source, segment_column=column, seed=seed, progress=progress)
+    names = segment_columns(segment_by) if source_segment_by is None else ()
+    if names:
+        source = open_source(source, segment_by=names, seed=seed, progress=progress)
         source_segment_by = source.segments
     reference = Reference(
         source,
@@ -473,16 +486,18 @@ class EstimateOptions:
 
     Parameters
     ----------
-    methods : str, or sequence of str or Estimator, optional
-        Estimators to run; every listed estimator must be applicable. By default, all applicable
+    methods : str, Estimator, function, or sequence of these, optional
+        Estimators to run; every listed estimator must be applicable. A function of source and target
+        returns an accuracy; its name is the name of the method. By default, all applicable
         estimators are run.
     temperature : float, "fit" or None
         Temperature by which the logits of source and target are divided. With "fit", it is
         calibrated on the source. With None, the scores are not changed.
     calibration : {"auto", "temperature", "isotonic", "beta", "platt", "none"}
         Calibration of the probabilities that some methods read.
-    segment_by : str, optional
-        Column of the target. The accuracy is then also estimated for each value of the column.
+    segment_by : str or sequence of str, optional
+        Column of the target. The accuracy is then also estimated for each value of the column, or
+        for each combination of values of several columns.
     period : {"hour", "day", "week", "month"}, optional
         Length of the segments if `segment_by` is a column of times. The segments of the source are
         then not used.
@@ -497,16 +512,21 @@ class EstimateOptions:
     200
     """
 
-    methods: str | Sequence[str | Estimator] | None = None
+    methods: MethodsInput = None
     temperature: float | Literal["fit"] | None = "fit"
     calibration: CalibrationMethod = "auto"
-    segment_by: str | None = None
+    segment_by: str | Sequence[str] | None = None
     period: Literal["hour", "day", "week", "month"] | None = None
     seed: int = 0
     replicates: int = 200
 
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
+
+    @property
+    def segment_columns(self) -> tuple[str, ...]:
+        """Return the names of the segment columns; none without segments."""
+        return segment_columns(self.segment_by)
 
     def learn(
         self, rows: SourceRows, *, other_models: Sequence[Predictions] | None = None
@@ -537,15 +557,16 @@ def estimate_files(
     """Estimate the accuracy on a target whose predictions are in files larger than memory.
 
     `estimate` also reads large files in batches. This function reads files of any size in batches,
-    can use workers, and takes names of columns and periods of time. Mergeable methods use every row. All other methods and the diagnostics use a uniform random
-    sample of the target if it is large; `Assessment.notes` then gives the size of the sample. The
-    result does not depend on the runner.
+    can use workers, and takes names of columns and periods of time. Mergeable methods use every
+    row. All other methods and the diagnostics use a uniform random sample of the target if it is
+    large; `Assessment.notes` then gives the size of the sample. The result does not depend on the
+    runner.
 
     Parameters
     ----------
     source : str or path
-        Labelled predictions: a Parquet, CSV or Arrow file, a folder of such files, or a pattern such
-        as ``"scores/*.parquet"``.
+        Labelled predictions: a Parquet, CSV, TSV, JSON-lines or Arrow file, a folder of such files,
+        or a pattern such as ``"scores/*.parquet"``.
     target : str or path
         Predictions on the new data, in the same formats as the source. If only some rows have a
         value in the label column, these labels are used like `target_labels` of `estimate`. If all
@@ -553,7 +574,7 @@ def estimate_files(
     columns : PredictionColumns, optional
         Names of the columns that contain scores and labels, and names of the classes.
     options : EstimateOptions, optional
-        Methods, temperature, segment column, seed and replicates.
+        Methods, temperature, segment columns, seed and replicates.
     history : History, path, data frame, or sequence of labelled predictions, optional
         Past domains with known accuracy; see `estimate`.
     runner : Runner
@@ -592,7 +613,7 @@ def estimate_files(
     rows = read_source(
         source,
         columns,
-        segment_by=None if options.period is not None else options.segment_by,
+        segment_by=() if options.period is not None else options.segment_columns,
         seed=options.seed,
         runner=runner,
         progress=progress,
@@ -601,7 +622,7 @@ def estimate_files(
         options.learn(rows),
         target,
         columns,
-        segment_by=options.segment_by,
+        segment_by=options.segment_columns,
         period=options.period,
         history=open_history(history, columns),
         runner=runner,

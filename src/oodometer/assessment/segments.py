@@ -10,8 +10,9 @@ weighted by rows, equals the headline.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import DiagnosticContext, class_shift, score_distance
 from oodometer.assessment.ppi import MIN_LABELS, BinnedAccuracy, UnlabelledMoments, ppi_estimate
 from oodometer.assessment.result import Segment
+from oodometer.core import frames, validation
 from oodometer.core.array_types import Array, Bools, Floats
 from oodometer.core.calibration import Calibration
 from oodometer.core.errors import InputError, NotApplicable, UnknownName, out_of_range
@@ -40,6 +42,66 @@ def segment_values(values: Array) -> Array:
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]")
     return values if values.dtype.kind in "iuf" else values.astype(str)
+
+
+def as_segments(values: Any, n: int, argument: str) -> Array | None:
+    """Return the segment of each of n rows from the argument `segment_by`; None if it is None.
+
+    The argument is one value per row, an array of shape (n, m), a mapping or a data frame with m
+    columns. Several columns are combined.
+
+    >>> as_segments({"site": ["a", "b"], "sex": ["f", "f"]}, 2, "values").tolist()
+    ['a, f', 'b, f']
+    """
+    if values is None:
+        return None
+    columns: Sequence[Any]
+    if isinstance(values, Mapping):
+        columns = list(values.values())
+    elif hasattr(values, "columns") or hasattr(values, "column_names"):
+        table = frames.drop_pandas_index(frames.as_table(values))
+        columns = [frames.read_column(table, name) for name in table.column_names]
+    else:
+        array = np.asarray(values)
+        columns = [values] if array.ndim != 2 else list(array.T)
+    arrays = [validation.validate_row_values(column, n, argument) for column in columns]
+    if not arrays:
+        raise InputError(f"{argument} have no columns; expected at least one.")
+    return combine_segments([array for array in arrays if array is not None])
+
+
+def combine_segments(columns: Sequence[Array]) -> Array:
+    """Return one column unchanged; combine the values of several columns to text.
+
+    >>> combine_segments([np.array(["x", "x, y"]), np.array([3, 4])]).tolist()
+    ['x, 3', '"x, y", 4']
+    """
+    if len(columns) == 1:
+        return columns[0]
+    encoded = [np.unique(segment_values(column), return_inverse=True) for column in columns]
+    names, index = combine_codes(encoded)
+    return names[index]
+
+
+def combine_codes(columns: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return the distinct combinations of encoded columns as text, and each row's index among them.
+
+    Each column is given by its distinct values and each row's index among these.
+    """
+    sizes = [len(values) for values, _ in columns]
+    combined = np.ravel_multi_index([codes for _, codes in columns], sizes)
+    distinct, index = np.unique(combined, return_inverse=True)
+    parts = np.unravel_index(distinct, sizes)
+    texts = [
+        [_quoted(text) for text in values[part].astype(str).tolist()]
+        for (values, _), part in zip(columns, parts, strict=True)
+    ]
+    return np.array([", ".join(row) for row in zip(*texts, strict=True)]), index
+
+
+def _quoted(text: str) -> str:
+    """Return a text in quotes if it contains a comma, so that combinations stay distinct."""
+    return f'"{text}"' if "," in text else text
 
 
 def time_periods(values: Array, period: str) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment.learned_reference import SourceRows
-from oodometer.assessment.segments import segment_values
+from oodometer.assessment.segments import combine_segments, segment_values
 from oodometer.core import frames
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, OodometerError
@@ -64,14 +64,14 @@ def read_source(
     location: str | Path,
     columns: PredictionColumns,
     *,
-    segment_by: str | None = None,
+    segment_by: tuple[str, ...] = (),
     seed: int = 0,
     runner: Runner = serial,
     progress: ProgressCallback | None = None,
 ) -> SourceRows:
     """Read a labelled source; small files are read as a whole, larger files in batches.
 
-    The segments are read if the source has the column `segment_by`.
+    The segments are read if the source has all columns `segment_by`.
     """
     if not is_read_in_batches(location):
         return read_whole_source(location, columns, segment_by)
@@ -80,12 +80,24 @@ def read_source(
 
 
 def read_whole_source(
-    location: str | Path, columns: PredictionColumns, segment_by: str | None
+    location: str | Path, columns: PredictionColumns, segment_by: tuple[str, ...] = ()
 ) -> SourceRows:
-    """Read a labelled source into memory, with its segments if it has the column `segment_by`."""
-    file = ScoreFile.open(location)
+    """Read a labelled source into memory, with its segments if it has all columns `segment_by`."""
+    return whole_source(ScoreFile.open(location), columns, segment_by, location)
+
+
+def whole_source(
+    file: ScoreFile,
+    columns: PredictionColumns,
+    segment_by: tuple[str, ...] = (),
+    location: str | Path | None = None,
+) -> SourceRows:
+    """Return a labelled source that is in memory, with its segments if it has their columns."""
     whole = file.predictions(columns, labelled=True)
-    return SourceRows(whole, whole.n, file.optional_column(segment_by), location)
+    segments = None
+    if segment_by and set(segment_by) <= set(file.column_names):
+        segments = combine_segments([file.column(name) for name in segment_by])
+    return SourceRows(whole, whole.n, segments, location)
 
 
 def load_source(
@@ -95,15 +107,15 @@ def load_source(
     runner: Runner,
     report_rows: Callable[[int], None],
     *,
-    segment_by: str | None = None,
+    segment_by: tuple[str, ...] = (),
 ) -> SourceRows:
     """Read a labelled source in batches; sample its rows if there are many.
 
-    The segments are read if the source has the column `segment_by`.
+    The segments are read if the source has all columns `segment_by`.
     """
     files = find_files(location)
     schema = infer_schema(files, columns, labelled=True)
-    if segment_by in schema.all_columns:
+    if segment_by and set(segment_by) <= schema.all_columns:
         schema = infer_schema(files, columns, labelled=True, segment_by=segment_by)
     partitions, total = make_partitions(files)
     k = len(schema.score_columns.columns)
@@ -159,8 +171,9 @@ class SourceScanPlan:
             columns["labels"] = frames.read_column(table, self.schema.label_column)
         if self.schema.pred_column is not None:
             columns["decisions"] = frames.read_column(table, self.schema.pred_column)
-        if self.schema.segment_by is not None:
-            columns["by"] = segment_values(frames.read_column(table, self.schema.segment_by))
+        if self.schema.segment_by:
+            by = [frames.read_column(table, name) for name in self.schema.segment_by]
+            columns["by"] = segment_values(combine_segments(by))
         priorities = row_priorities(self.seed, first_position, len(scores))
         positions = first_position + np.arange(len(scores))
         sampler.update(priorities, BottomKSample(positions, priorities, columns).take)
@@ -179,7 +192,7 @@ def read_first_rows(
     location: str | Path,
 ) -> tuple[Path, Any]:
     """Return the first batch that has rows, without labels, and the file it is from."""
-    scores_only = replace(schema, label_column=None, segment_by=None)
+    scores_only = replace(schema, label_column=None, segment_by=())
     for partition in partitions:
         for _, table in read_tables(scores_only, partition, max_rows):
             with error_context(partition.path):

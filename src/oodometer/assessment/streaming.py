@@ -88,7 +88,7 @@ def assess_streamed(
     target: str | Path,
     columns: PredictionColumns,
     *,
-    segment_by: str | None = None,
+    segment_by: tuple[str, ...] = (),
     period: str | None = None,
     history: HistoryInput = None,
     runner: Runner = serial,
@@ -97,7 +97,7 @@ def assess_streamed(
     """Return the assessment of the files of a target, with what optional analyses need.
 
     The target must have the same column names as the source. `period` is the length of the segments
-    if `segment_by` is a column of times.
+    if `segment_by` names a column of times.
     """
     files = StreamedTarget.open(target, columns, segment_by)
     files = replace(files, schema=replace(files.schema, period=period))
@@ -127,7 +127,7 @@ def assess_streamed(
         is_source=_is_same_path(reference.source_rows.location, target),
         segment_inputs=(
             None
-            if segment_by is None
+            if not segment_by
             else SegmentInputs(
                 summary.sample.columns["by"],
                 learned.segments,
@@ -241,7 +241,7 @@ class StreamedTarget:
 
     @classmethod
     def open(
-        cls, location: str | Path, columns: PredictionColumns, segment_by: str | None
+        cls, location: str | Path, columns: PredictionColumns, segment_by: tuple[str, ...]
     ) -> StreamedTarget:
         """Find the files and read the first rows."""
         files = find_files(location)
@@ -316,7 +316,7 @@ def make_plan(
     """Return the plan that computes the partial result of each target partition."""
     source = learned.source
     row_correctness = None
-    if target.schema.segment_by is not None:
+    if target.schema.segment_by:
         row_correctness = learned.segments.correctness
     sample_size = min(MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS // target.k)
     return ScanPlan(

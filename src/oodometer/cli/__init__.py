@@ -34,6 +34,7 @@ from oodometer.cli import (
     toy,
     transforms,
 )
+from oodometer.cli._messages import with_option_names
 from oodometer.core.errors import OodometerError
 
 # Maximum width of the help in wide terminals, because longer lines are hard to read.
@@ -80,7 +81,7 @@ def _run_command() -> int:
     except _runtime.CommandStopped as stop:
         return _runtime.stopped_exit_code(stop.__cause__)
     except OodometerError as error:
-        _runtime.print_error(str(error))
+        _runtime.print_error(with_option_names(str(error), _option_names(app)))
     except _runtime.UsageError as error:
         _show_usage_error(error)
     except OSError as error:
@@ -88,6 +89,17 @@ def _run_command() -> int:
             f"Cannot read or write: {error}. Check the free disk space and the permissions."
         )
     return 2
+
+
+def _option_names(typer_app: typer.Typer) -> set[str]:
+    """Return the names of the options of all commands."""
+    names: set[str] = set()
+    commands: list[Any] = [typer.main.get_command(typer_app)]
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        names |= {name for parameter in command.params for name in parameter.opts}
+    return names
 
 
 def _show_usage_error(error: Any) -> None:
@@ -107,7 +119,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning as one line, without file name and line number."""
-    _runtime.print_error(f"warning: {message}")
+    _runtime.print_error(f"warning: {with_option_names(str(message))}")
 
 
 def _print_version(requested: bool) -> None:

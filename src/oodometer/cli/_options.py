@@ -34,10 +34,11 @@ MODEL_HELP = (
 # Value of MODEL if the files contain outputs or features, so that no model is needed.
 NO_MODEL = "none"
 MODEL_OR_NONE_HELP = f"{MODEL_HELP} Use none if the files contain outputs or features."
-DATA_HELP = "An image folder, or an .npz, .npy, .csv, .parquet or .arrow file."
+DATA_HELP = "An image folder, or an .npz, .npy, .csv, .tsv, .jsonl, .parquet or .arrow file."
 SOURCE_DATA_HELP = (
     "Labelled source dataset; for measure, repeat the option for several source domains."
 )
+TARGET_DATA_HELP = f"Unlabelled dataset. {DATA_HELP}"
 HTML_HELP = "Path of the HTML report to write."
 
 
@@ -59,7 +60,9 @@ Verbose = Annotated[
 HtmlPath = Annotated[Path | None, typer.Option(help=HTML_HELP)]
 OutputPath = Annotated[
     Path | None,
-    typer.Option(help="File to write the result to; its extension selects the format."),
+    typer.Option(
+        "--output", "-o", help="File to write the result to; its extension selects the format."
+    ),
 ]
 ExamplesModelName = Annotated[
     str | None,
@@ -90,8 +93,8 @@ Limit = Annotated[
 MethodNames = Annotated[
     list[str] | None,
     typer.Option(
-        help="Name of an estimator. Repeat the option, or separate names by commas. The headline is "
-        "computed in any case. [default: all]"
+        help="Name of an estimator, or module:name of your own. Repeat the option, or separate names "
+        "by commas. The headline is computed in any case. [default: all]"
     ),
 ]
 MeasureNames = Annotated[
@@ -99,7 +102,8 @@ MeasureNames = Annotated[
     typer.Option(
         "--measure",
         "-m",
-        help="Name of a measure. Repeat the option, or separate names by commas. [default: all]",
+        help="Name of a measure, or module:name of your own. Repeat the option, or separate names by "
+        "commas. [default: all]",
     ),
 ]
 MetricNames = Annotated[
@@ -163,6 +167,15 @@ TrustPickle = Annotated[
     bool, typer.Option("--trust-pickle", help="Load pickle files, which can run arbitrary code.")
 ]
 
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        help="Import the Python code that the TOML file names by module:name, which can run "
+        "anything.",
+    ),
+]
+
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each option group among the parameters of a command by the options of the group."""
@@ -175,16 +188,22 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if name in groups:
-            parameters += _group_parameters(groups[name])
+            known = {each.name for each in parameters}  # two groups can share an option
+            parameters += [
+                each for each in _group_parameters(groups[name]) if each.name not in known
+            ]
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def call_with_groups(**values: Any) -> None:
-        for name, group in groups.items():
-            names = [field.name for field in fields(group)]
-            values[name] = group(**{field: values.pop(field) for field in names})
-        command(**values)
+        made = {
+            name: group(**{field.name: values[field.name] for field in fields(group)})
+            for name, group in groups.items()
+        }
+        grouped = {field.name for group in groups.values() for field in fields(group)}
+        others = {name: value for name, value in values.items() if name not in grouped}
+        command(**others, **made)
 
     call_with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call_with_groups.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -284,6 +303,20 @@ class DatasetFileOptions:
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip unreadable images and empty texts.")
     ] = False
+    pixel_range: Annotated[
+        str | None,
+        typer.Option(
+            help="For images of floats in .npy and .npz files, lowest and highest value of a pixel, "
+            "such as 0,1; or prepared, if the values are given to the model unchanged."
+        ),
+    ] = None
+    channels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="first|last",
+            help="Place of the channels in images of floats, if the shape does not show it.",
+        ),
+    ] = None
 
     def open(self, location: str | Path, label_column: str | None = None) -> Dataset:
         """Open a dataset, with labels if `label_column` is given."""
@@ -296,7 +329,14 @@ class DatasetFileOptions:
             inputs=self.inputs,
             size=self.size,
             skip_bad=self.skip_bad,
+            pixel_range=self._parse_pixel_range(),
+            channels=self.channels,  # type: ignore[arg-type]
         )
+
+    def _parse_pixel_range(self) -> Any:
+        if self.pixel_range is None or self.pixel_range == "prepared":
+            return self.pixel_range
+        return _parse_floats(self.pixel_range, "--pixel-range")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,8 +453,8 @@ class TransformOptions:
         typer.Option(
             "--transform",
             "-t",
-            help="Name of a transform; the command oodometer transforms lists all names. A name "
-            "such as MS-SSMBA means fixed strength, without the identity.",
+            help="Name of a transform; the command oodometer transforms lists all names. "
+            "module:name is your own transform or function of one example. A name such as MS-SSMBA means fixed strength, without the identity.",
             autocompletion=_transform_names,
         ),
     ] = None
@@ -466,7 +506,9 @@ class TransformOptions:
         from oodometer import transforms as family
         from oodometer.transforms.text.marian import Marian
 
-        transform = family.get(self.transform or family.DEFAULT_TRANSFORMS[dataset.kind])
+        name = self.transform or family.DEFAULT_TRANSFORMS[dataset.kind]
+        member = load_member(name)
+        transform = family.get(name) if isinstance(member, str) else _as_transform(member, name)
         values: dict[str, Any] = {
             "magnitude": self.magnitude,
             "strength": self.strength,
@@ -475,8 +517,8 @@ class TransformOptions:
             "translator": None if self.translator is None else Marian(*self.translator),
         }
         settings = {name: value for name, value in values.items() if value is not None}
-        known_names = {field.name for field in fields(transform)}  # type: ignore[arg-type]
-        for name in settings.keys() - known_names:
+        known_names = {field.name for field in fields(transform)} if is_dataclass(transform) else ()
+        for name in settings.keys() - set(known_names):
             option = "filler" if name == "model" else name
             raise InputError(
                 f"--{option} is not a setting of the transform {transform.name!r}. Leave it out."
@@ -542,8 +584,35 @@ def split_names(names: Sequence[str] | None) -> list[str] | None:
     return [part.strip() for name in names for part in name.split(",") if part.strip()]
 
 
-def one_or_several(names: Sequence[str] | None) -> str | Sequence[str] | None:
-    """Return a single name as a string, and several names as a sequence.
+def load_member(name: str) -> Any:
+    """Return the object at `module:name`; return any other name unchanged."""
+    if ":" not in name:
+        return name
+    from oodometer.models.function import import_member, is_import_path
+
+    return import_member(name) if is_import_path(name) else name
+
+
+def split_members(names: Sequence[str] | None) -> list[Any] | None:
+    """Return the names of `split_names`, with the objects at `module:name` imported."""
+    listed = split_names(names)
+    return None if listed is None else [load_member(name) for name in listed]
+
+
+def _as_transform(member: Any, name: str) -> Transform:
+    from oodometer.core.function_members import wrap_function
+
+    transform = wrap_function(member, Transform)
+    if not isinstance(transform, Transform):
+        raise InputError(
+            f"--transform {name} is a {type(member).__name__}; expected a function of one example or "
+            "a Transform."
+        )
+    return transform
+
+
+def one_or_several(names: Sequence[Any] | None) -> Any:
+    """Return a single name or member as it is, and several as a sequence.
 
     With a string, the library raises an error if the method is not applicable; with a sequence, it
     skips the method.

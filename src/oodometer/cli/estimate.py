@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 import typer
 
 from oodometer.assessment.optional_analyses import (
@@ -19,23 +18,30 @@ from oodometer.assessment.optional_analyses import (
     make_requests,
 )
 from oodometer.assessment.result import Assessment
-from oodometer.assessment.segments import row_chunks, time_periods
+from oodometer.assessment.segments import combine_segments, row_chunks, time_periods
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
     write_report_page,
 )
+from oodometer.cli._model_outputs import predict_file
 from oodometer.cli._options import (
+    MODEL_HELP,
+    SOURCE_DATA_HELP,
+    TARGET_DATA_HELP,
     AsJson,
     ColumnOptions,
+    DatasetFileOptions,
     HtmlPath,
     MethodNames,
     MetricNames,
+    ModelOptions,
     OtherModelPaths,
     Quiet,
     Seed,
     Verbose,
     WorkerOptions,
+    split_members,
     split_names,
     with_option_groups,
 )
@@ -47,12 +53,22 @@ from oodometer.cli._runtime import (
     print_note,
     progress_bar,
 )
+from oodometer.cli._target_labels import read_target_labels
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
-from oodometer.data.batch_reader import find_files, is_read_in_batches
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.data.batch_reader import (
+    expand_location,
+    find_files,
+    is_multi_file,
+    is_read_in_batches,
+)
+from oodometer.data.prediction_files import (
+    PredictionColumns,
+    ScoreFile,
+    label_column_candidates,
+)
 from oodometer.report import terminal_assessment
 
 if TYPE_CHECKING:
@@ -68,10 +84,11 @@ class EstimationOptions:
 
     method: MethodNames = None
     segment_by: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Column of the target; the accuracy, and each --metric, is also estimated for "
-            "each of its values (for each day if the values are times)."
+            "each of its values (for each day if the values are times). Repeat the option for the "
+            "combinations of several columns."
         ),
     ] = None
     time_column: Annotated[
@@ -114,7 +131,7 @@ class EstimationOptions:
 
     def check_segments(self) -> None:
         """Raise if options that define segments contradict each other."""
-        if self.segment_by is not None and (self.time_column or self.chunk_rows):
+        if self.segment_by and (self.time_column or self.chunk_rows):
             other = "--time-column" if self.time_column else "--chunk-rows"
             raise InputError(f"Both --segment-by and {other} are given. Give only one of them.")
         if self.period is not None and self.chunk_rows is not None:
@@ -123,11 +140,11 @@ class EstimationOptions:
             raise InputError("--period needs --time-column, the column with the times.")
 
     @property
-    def segment_column(self) -> str | None:
-        """Column of the segments: that of --segment-by, or of times that are cut into periods."""
+    def segment_columns(self) -> tuple[str, ...]:
+        """Columns of the segments: those of --segment-by, or of times that are cut into periods."""
         if self.chunk_rows is not None:
-            return None
-        return self.segment_by if self.time_column is None else self.time_column
+            return ()
+        return tuple(self.segment_by or ()) if self.time_column is None else (self.time_column,)
 
     @property
     def used_period(self) -> str | None:
@@ -141,9 +158,9 @@ class EstimationOptions:
         if self.chunk_rows is not None:
             times = None if self.time_column is None else file.column(self.time_column)
             return row_chunks(n, self.chunk_rows, times)
-        if self.segment_column is None:
+        if not self.segment_columns:
             return None
-        values = file.column(self.segment_column)
+        values = combine_segments([file.column(name) for name in self.segment_columns])
         return values if self.used_period is None else time_periods(values, self.used_period)
 
     def parse_temperature(self) -> float | Literal["fit"] | None:
@@ -192,8 +209,8 @@ class EvidenceOptions:
     target_labels: Annotated[
         Path | None,
         typer.Option(
-            help="Table with the true classes of some target rows, in the columns row (counted "
-            "from 0) and label."
+            help="Table with the true classes of some target rows, in the column label and the "
+            "column row (counted from 0) or id: the file of oodometer plan --output, filled in."
         ),
     ] = None
     history: Annotated[
@@ -201,7 +218,8 @@ class EvidenceOptions:
         typer.Option(
             help="Past domains with known accuracy, which the typical range also uses; a consistent "
             "bias corrects the headline. A table with the columns estimate and truth (optional: "
-            "expected_error, spread) or, if repeated, one file of labelled predictions per domain.",
+            "expected_error, spread) or, if repeated, one file of labelled predictions per domain. "
+            "Folders and quoted patterns stand for their files.",
         ),
     ] = None
 
@@ -254,20 +272,68 @@ class PageOptions:
                 raise InputError(f"{option} is a text of the HTML report. Give --html FILE too.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelInputs:
+    """Options of `estimate` that replace files of predictions by a model and two datasets."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Run this model on --source-data and --target-data, instead of reading SOURCE and "
+            f"TARGET. {MODEL_HELP}"
+        ),
+    ] = None
+    source_data: Annotated[list[str] | None, typer.Option(help=SOURCE_DATA_HELP)] = None
+    target_data: Annotated[str | None, typer.Option(help=TARGET_DATA_HELP)] = None
+
+    def check(self, source: Path | None, targets: Sequence[Path]) -> None:
+        """Raise if files and a model are both given, or if parts are missing."""
+        given = {
+            "--model": self.model,
+            "--source-data": self.source_data,
+            "--target-data": self.target_data,
+        }
+        if not any(given.values()):
+            if source is None or not targets:
+                missing = "SOURCE" if source is None else "TARGET"
+                raise InputError(
+                    f"{missing} is missing. Give two files of predictions, SOURCE and TARGET, or a "
+                    "model with its data: --model, --source-data and --target-data."
+                )
+            return
+        if source is not None:
+            first = next(name for name, value in given.items() if value)
+            raise InputError(
+                f"Both SOURCE ({source}) and {first} are given. Give files of predictions, SOURCE and "
+                "TARGET, or --model with --source-data and --target-data."
+            )
+        if self.source_data and len(self.source_data) > 1:
+            raise InputError("--source-data was given more than once. Give one dataset.")
+        for name, value in given.items():
+            if not value:
+                raise InputError(
+                    f"{name} is missing. --model, --source-data and --target-data belong together."
+                )
+
+
 @with_option_groups
 def estimate(
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="Predictions on labelled validation data.")
-    ],
+        Path | None,
+        typer.Argument(metavar="SOURCE", help="Predictions on labelled validation data."),
+    ] = None,
     target: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data."),
-    ],
+    ] = None,
     *,
+    model_inputs: ModelInputs,
     evidence: EvidenceOptions,
     options: EstimationOptions,
     analyses: AnalysisOptions,
     column_options: ColumnOptions,
+    data_options: DatasetFileOptions,
+    model_options: ModelOptions,
     read_options: FileReadOptions,
     html: HtmlPath = None,
     page_options: PageOptions,
@@ -280,16 +346,20 @@ def estimate(
 ) -> None:
     """Estimate the accuracy on every TARGET from the predictions on SOURCE.
 
-    The files are Parquet, CSV, Arrow or .npz files with one column per class, named prob_0, prob_1,
-    … or logit_0, logit_1, …. One list column named probs or logits is also possible and, for two
-    classes, a single column named prob or logit. The source needs a column named label. If some
+    The files are Parquet, CSV, TSV, JSON-lines, Arrow or .npz files with one column per class, named
+    prob_0, prob_1, … or logit_0, logit_1, …. One list column named probs or logits is also possible
+    and, for two classes, a single column named prob or logit. A file with predicted classes only has
+    a column named pred; few methods apply to it. The source needs a column named label. If some
     target rows have labels, in a column named label or in --target-labels, the labels are used.
 
     With several TARGETs, the source is read and learned once, and a table compares the targets.
 
-    SOURCE and TARGET can also be a folder or a quoted pattern, which is one target. Folders, patterns and files above
-    1 GB are read in batches. Mergeable estimators then use every row, and all other estimators use
-    a random sample.
+    SOURCE and TARGET can also be a folder or a quoted pattern, which is one target. Folders,
+    patterns and files above 1 GB are read in batches. Mergeable estimators then use every row, and
+    all other estimators use a random sample.
+
+    With --model, --source-data and --target-data instead of SOURCE and TARGET, the model is run on
+    both datasets first.
 
     Example:
       oodometer estimate validation.parquet new_site.parquet --html report.html
@@ -299,11 +369,26 @@ def estimate(
 
     Example:
       oodometer estimate validation.parquet "scores/*.parquet" --workers 4
+
+    Example:
+      oodometer estimate --model m.onnx --source-data old/ --target-data new/
     """
     check_fraction(fail_below, "--fail-below")
     check_report_path(html)
     page_options.check(html)
     check_verbosity(verbose, quiet)
+    model_inputs.check(source, target or ())
+    opened: dict[Path, ScoreFile] = {}
+    if model_inputs.model is not None:
+        options.check_segments()
+        opened = _run_model(
+            model_inputs, column_options, data_options, model_options, read_options, options
+        )
+        source, *target = list(opened)
+    else:
+        _reject_model_options(data_options, model_options)
+    assert source is not None
+    assert target is not None
     if len(target) > 1:
         _reject_several_targets(
             {
@@ -312,7 +397,7 @@ def estimate(
                 "--target-labels": evidence.target_labels,
             }
         )
-    files = PredictionFiles.from_options(source, target, column_options, evidence)
+    files = PredictionFiles.from_options(source, target, column_options, evidence, opened)
     results = assess_files(files, options, read_options, analyses.requests())
     if as_json:
         _print_results_as_json(results)
@@ -324,6 +409,47 @@ def estimate(
         write_report_page(render_assessment_page(files, results[0], page_options), html)
     if fail_below is not None:
         _exit_if_below(results, fail_below)
+
+
+def _run_model(
+    inputs: ModelInputs,
+    columns: ColumnOptions,
+    data_options: DatasetFileOptions,
+    model_options: ModelOptions,
+    read_options: FileReadOptions,
+    options: EstimationOptions,
+) -> dict[Path, ScoreFile]:
+    """Return the predictions of the model on both datasets, by the path of the data."""
+    if read_options.stream:
+        raise InputError("--stream applies to files of predictions, not to --model. Leave it out.")
+    assert inputs.model is not None
+    model = model_options.open(inputs.model)
+    kept = [*options.segment_columns, *filter(None, [options.time_column, "id"])]
+    return {
+        Path(location): predict_file(
+            model,
+            location,
+            label_column=columns.label_column,
+            data_options=data_options,
+            worker_options=read_options,
+            kept_columns=kept,
+        )
+        for location in (*(inputs.source_data or ()), inputs.target_data)
+        if location is not None
+    }
+
+
+def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
+    """Raise if an option was given that describes a model or a dataset, but there is none."""
+    for group in groups:
+        for option in fields(group):
+            shared = option.name in {each.name for each in fields(ColumnOptions)}
+            if not shared and getattr(group, option.name) != option.default:
+                name = option.name.replace("_", "-")
+                raise InputError(
+                    f"--{name} applies to --model, --source-data and --target-data. Leave it out for "
+                    "files of predictions."
+                )
 
 
 def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
@@ -419,6 +545,12 @@ class PredictionFiles:
     other_models_on_source: tuple[Path, ...] = ()
     history: tuple[Path, ...] = ()
     target_labels: Path | None = None
+    # Tables of predictions that a model made, by the path of their data.
+    opened: Mapping[Path, ScoreFile] = field(default_factory=dict)
+
+    def open(self, path: Path) -> ScoreFile:
+        """Return the content of a file, or the predictions of a model on these data."""
+        return self.opened[path] if path in self.opened else ScoreFile.open(path)
 
     @classmethod
     def from_options(
@@ -427,6 +559,7 @@ class PredictionFiles:
         targets: Sequence[Path],
         column_options: ColumnOptions,
         evidence: EvidenceOptions,
+        opened: Mapping[Path, ScoreFile] | None = None,
     ) -> PredictionFiles:
         """Return the files that are given by the options of a command."""
         return cls(
@@ -437,6 +570,7 @@ class PredictionFiles:
             other_models_on_source=tuple(evidence.other_model_on_source or ()),
             history=tuple(evidence.history or ()),
             target_labels=evidence.target_labels,
+            opened=opened or {},
         )
 
     @property
@@ -506,10 +640,10 @@ class _FileAssessor:
         from oodometer.assessment.reference import EstimateOptions
 
         return EstimateOptions(
-            methods=split_names(self.options.method),
+            methods=split_members(self.options.method),
             temperature=self.options.parse_temperature(),
             calibration=self.options.calibration,  # type: ignore[arg-type]
-            segment_by=self.options.segment_column,
+            segment_by=self.options.segment_columns or None,
             period=self.options.used_period,  # type: ignore[arg-type]
             seed=self.options.seed,
             replicates=self.options.replicates,
@@ -528,23 +662,71 @@ class _FileAssessor:
     @cached_property
     def reference(self) -> Reference:
         """Return the source, read as a whole or in batches."""
-        other_models = _load_other_models(self.files.other_models_on_source, self.files.columns)
-        return self.settings.learn(self._read_source(), other_models=other_models)
+        rows = self.source_rows
+        other_models = self._read_other_models(self.files.other_models_on_source)
+        return self.settings.learn(rows, other_models=other_models)
+
+    @cached_property
+    def source_rows(self) -> SourceRows:
+        """Return the rows of the source; raise with a hint if they have no labels."""
+        rows = self._read_source()
+        if not rows.predictions.is_labelled:
+            raise self._unlabelled_source()
+        return rows
+
+    def _unlabelled_source(self) -> InputError:
+        """Return the error for a source without labels, with the most likely reason."""
+        source, columns = self.files.source, self.files.columns
+        problem = f"{source.name} has no labels, and the accuracy on SOURCE is needed."
+        for path in self.files.targets:
+            if not self.is_streamed(path) and self.files.open(path).partial_labels(columns):
+                return InputError(
+                    f"{problem} {path.name} has labels: SOURCE and TARGET seem to be swapped. Give "
+                    "the labelled file first."
+                )
+        names: list[str] = []
+        if source in self.files.opened or not is_multi_file(source):
+            names = self.files.open(source).column_names
+        candidates = label_column_candidates(names)
+        if candidates:
+            return InputError(
+                f"{problem} If the column {candidates[0]!r} has the true classes, name it with "
+                f"--label-column {shlex.quote(candidates[0])}."
+            )
+        listed = f" Columns: {', '.join(names[:30])}." if names else ""
+        return InputError(
+            f"{problem}{listed} Add a column label, or name the column with --label-column."
+        )
+
+    def _read_unlabelled(self, file: ScoreFile) -> Predictions:
+        from oodometer.assessment.prediction_inputs import read_unlabelled
+
+        return read_unlabelled(file, self.files.columns, self.source_rows.predictions)
+
+    def _read_other_models(self, paths: Sequence[Path]) -> list[Predictions] | None:
+        return [self._read_unlabelled(ScoreFile.open(path)) for path in paths] or None
 
     def _read_source(self) -> SourceRows:
-        from oodometer.assessment.source_files import read_source
+        from oodometer.assessment.source_files import read_source, whole_source
+
+        files = self.files
+        segment_by = tuple(self.options.segment_by or ())
+        if files.source in files.opened:
+            return whole_source(files.open(files.source), files.columns, segment_by)
 
         with progress_bar() as progress:
             return read_source(
-                self.files.source,
-                self.files.columns,
-                segment_by=self.options.segment_by,
+                files.source,
+                files.columns,
+                segment_by=segment_by,
                 seed=self.settings.seed,
                 runner=self.runner,
                 progress=progress,
             )
 
     def is_streamed(self, target: Path) -> bool:
+        if target in self.files.opened:
+            return False
         return self.read_options.should_stream(self.files.source, target)
 
     def check_target(self, target: Path) -> None:
@@ -557,7 +739,7 @@ class _FileAssessor:
                     "with --period, or smaller files."
                 )
             find_files(target)
-        elif len(self.files.targets) > 1 and not target.is_file():
+        elif target not in self.files.opened and not target.is_file():
             raise not_a_file(target, expected="a table or an .npz file")
 
     def assess(self, target: Path) -> tuple[Assessment, Array | None]:
@@ -568,14 +750,14 @@ class _FileAssessor:
 
     def _assess_in_memory(self, path: Path) -> tuple[Assessment, Array | None]:
         columns, reference = self.files.columns, self.reference
-        file = ScoreFile.open(path)
-        target = file.predictions(columns, labelled=False)
+        file = self.files.open(path)
+        target = self._read_unlabelled(file)
         if self.files.target_labels is None:
             target_labels = _partial_labels(file, columns)
         else:
-            target_labels = read_target_labels(self.files.target_labels, target.n)
+            target_labels = read_target_labels(self.files.target_labels, target, columns)
         segments = self.options.read_segments(file, target.n)
-        other_models = _load_other_models(self.files.other_models, columns)
+        other_models = self._read_other_models(self.files.other_models)
         history = self.history
         with progress_bar() as progress:
             assessment = reference.estimate(
@@ -597,7 +779,7 @@ class _FileAssessor:
                 reference,
                 path,
                 self.files.columns,
-                segment_by=self.settings.segment_by,
+                segment_by=self.settings.segment_columns,
                 period=self.settings.period,
                 history=history,
                 runner=self.runner,
@@ -624,39 +806,6 @@ def _check_batch_inputs(files: PredictionFiles) -> None:
         )
 
 
-def _load_other_models(
-    paths: Sequence[Path], columns: PredictionColumns
-) -> list[Predictions] | None:
-    return [ScoreFile.open(path).predictions(columns, labelled=False) for path in paths] or None
-
-
-def read_target_labels(path: Path, n_rows: int) -> list[Any]:
-    """Return one label per target row; the label is None for rows without a label.
-
-    The table has a column `row`, counted from 0, and a column `label`, like the file that
-    `oodometer plan` writes. Rows of the table with a blank label are ignored.
-    """
-    table = ScoreFile.open(path)
-    rows = table.column("row")
-    labels = table.partial_labels(PredictionColumns())
-    if labels is None:
-        raise InputError(f"{path.name}: no row has a label. Fill in the column label.")
-    if rows.dtype.kind not in "iu":
-        raise InputError(f"{path.name}: the column row must be whole numbers, counted from 0.")
-    outside = rows[(rows < 0) | (rows >= n_rows)]
-    if len(outside):
-        raise InputError(
-            f"{path.name}: there is no row {outside[0]}; the target has rows 0 to {n_rows - 1}."
-        )
-    values, counts = np.unique(rows, return_counts=True)
-    if len(values) < len(rows):
-        raise InputError(f"{path.name}: row {values[counts > 1][0]} is listed more than once.")
-    target_labels: list[Any] = [None] * n_rows
-    for row, label in zip(rows.tolist(), labels, strict=True):
-        target_labels[row] = None if is_blank(label) else label
-    return target_labels
-
-
 def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] | None:
     """Return the labels of a partly labelled target; if all rows are labelled, None with a note."""
     labels = target.partial_labels(columns)
@@ -680,6 +829,13 @@ def _evaluate_command(path: Path, columns: PredictionColumns) -> str | None:
     return shlex.join(words)
 
 
+def _hashable_paths(files: PredictionFiles) -> Iterator[Path]:
+    """Yield the files to hash in a report; the folders of images of a model are not hashed."""
+    for path in files.paths:
+        if path not in files.opened or path.is_file():
+            yield from expand_location(path) if path in files.history else (path,)
+
+
 def render_assessment_page(
     files: PredictionFiles, result: FileAssessment, page_options: PageOptions
 ) -> str:
@@ -698,5 +854,5 @@ def render_assessment_page(
         date=page_options.date,
         required=page_options.required,
         target_name=str(result.path),
-        reproduce=provenance(files.paths, seed=result.assessment.seed),
+        reproduce=provenance(_hashable_paths(files), seed=result.assessment.seed),
     )

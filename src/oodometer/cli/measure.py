@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from oodometer.cli._options import (
-    DATA_HELP,
     MODEL_OR_NONE_HELP,
     NO_MODEL,
     SOURCE_DATA_HELP,
+    TARGET_DATA_HELP,
     AsJson,
     DatasetFileOptions,
     LabelColumn,
@@ -24,7 +24,7 @@ from oodometer.cli._options import (
     WorkerOptions,
     one_or_several,
     read_outputs,
-    split_names,
+    split_members,
     with_option_groups,
 )
 from oodometer.cli._runtime import progress_bar, show_scores
@@ -36,7 +36,7 @@ def measure(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_OR_NONE_HELP)],
     *,
     source_data: Annotated[list[str], typer.Option(help=SOURCE_DATA_HELP)],
-    target_data: Annotated[str, typer.Option(help=f"Unlabelled dataset. {DATA_HELP}")],
+    target_data: Annotated[str, typer.Option(help=TARGET_DATA_HELP)],
     measure: MeasureNames = None,
     training_data: Annotated[
         list[str] | None,
@@ -94,7 +94,7 @@ def measure(
             network,
             _open_domains(source_data, open_data),
             open_data(target_data, labelled=False),
-            measures=one_or_several(split_names(measure)),
+            measures=one_or_several(split_members(measure)),
             training_data=_open_domains(training_data or [], open_data),
             layer=layer,
             subsamples=subsamples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated
 
@@ -53,8 +54,9 @@ def plan(
 
     With --labels N, N rows are chosen, and the precision that they give is shown.
 
-    Rows are counted from 0. With --output FILE, the rows are written to a CSV file. Fill in its
-    column label, and pass the file to `oodometer estimate SOURCE TARGET --target-labels FILE`.
+    Rows are counted from 0. With --output FILE, the rows are written to a CSV file, with their ids
+    if TARGET has a column id. Fill in its column label, and pass the file to `oodometer estimate
+    SOURCE TARGET --target-labels FILE`.
 
     Example:
       oodometer plan new_site.parquet --half-width 0.02 --output to_label.csv
@@ -90,8 +92,11 @@ def _plan_summary(result: LabelingPlan, n_rows: int) -> str:
 
 
 def _write_rows_to_label(result: LabelingPlan, predictions: Predictions, path: Path) -> None:
-    lines = ["row,confidence,label"]
-    lines += [f"{row},{predictions.confidence[row]:.4f}," for row in result.rows.tolist()]
-    with atomic_write(path) as partial:
-        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ids = predictions.ids
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["row", *([] if ids is None else ["id"]), "confidence", "label"])
+        for row in result.rows.tolist():
+            known = [] if ids is None else [ids[row]]
+            writer.writerow([row, *known, f"{predictions.confidence[row]:.4f}", ""])
     print_note(f"{result.n_labels:,} rows to label written to {path}")

@@ -23,6 +23,7 @@ from oodometer.cli._options import (
     Quiet,
     ReferenceDomain,
     StoreFolder,
+    TrustCode,
     TrustPickle,
     WorkerOptions,
     split_names,
@@ -142,6 +143,7 @@ def run(
     data_dir: DataFolder = None,
     cache_dir: CacheFolder = None,
     trust_pickle: TrustPickle = False,
+    trust_code: TrustCode = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -157,7 +159,7 @@ def run(
     from oodometer.studies import run as run_study
 
     runner = worker_options.runner()
-    study = Study.open(spec, data=data_dir, trust_pickle=trust_pickle)
+    study = Study.open(spec, data=data_dir, trust_pickle=trust_pickle, trust_code=trust_code)
     folder = _store_folder(study, store_dir)
     with resumable("Evaluations"), progress_bar() as progress:
         result = run_study(study, folder, runner=runner, limit=limit, progress=progress)
@@ -168,6 +170,7 @@ def run(
 def status(
     spec: StudySpecPath,
     store_dir: StoreFolder = None,
+    trust_code: TrustCode = False,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -180,7 +183,7 @@ def status(
     from oodometer.studies import Study, format_missing_models
     from oodometer.studies import status as study_status
 
-    study = Study.open(spec, data=data_dir)
+    study = Study.open(spec, data=data_dir, trust_code=trust_code)
     result = study_status(study, _store_folder(study, store_dir))
     if as_json:
         print_json(result.to_dict())

@@ -3,7 +3,8 @@
 Every frame with the Arrow interface is accepted, such as those of pandas, polars and pyarrow.
 Scores are in one of three forms: one column per class with a common prefix (`prob_0`, `prob_1`, …
 or `prob_cat`, `prob_dog`), one column of lists, or, with two classes, one column of numbers
-(`prob`) that holds the score of the second class.
+(`prob`) that holds the score of the second class. A file without scores may have a column `pred`
+of predicted classes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
 }
 DEFAULT_LABEL_COLUMN = "label"
 DEFAULT_PRED_COLUMN = "pred"
+# Parts of names of columns with scores or classes, their content and the option for them.
+SCORE_NAME_PARTS = (
+    ("prob", "probabilities", "--prob-columns"),
+    ("logit", "logits", "--logit-columns"),
+    ("softmax", "probabilities", "--prob-columns"),
+    ("pred", "predicted classes", "--pred-column"),
+)
 # Maximum number of columns that an error message lists.
 MAX_LISTED_COLUMNS = 12
 
@@ -192,16 +200,7 @@ def find_score_columns(
 ) -> ScoreColumns:
     """Return the score columns that the user named, or else those with default names."""
     requested = requested_score_columns(probs, logits)
-    candidates = requested or [
-        (score_type, name) for score_type, names in DEFAULT_SCORE_COLUMNS.items() for name in names
-    ]
-    # A default name is a prefix only if it ends in _; a name given by the user can always be one.
-    matches = [
-        (score_type, name)
-        for score_type, name in candidates
-        if name in table.column_names
-        or ((requested or name.endswith("_")) and _columns_with_prefix(table, name))
-    ]
+    matches = _matching_score_columns(table, requested)
     if not matches:
         raise InputError(_no_scores_message(table, requested))
     if len({score_type for score_type, _ in matches}) > 1:
@@ -216,19 +215,64 @@ def find_score_columns(
     return ScoreColumns(score_type, tuple(columns), class_names, is_single_column=False)
 
 
+def _matching_score_columns(
+    table: Any, requested: list[tuple[ScoreType, str]]
+) -> list[tuple[ScoreType, str]]:
+    """Return the score types and the names or prefixes of the score columns that exist."""
+    candidates = requested or [
+        (score_type, name) for score_type, names in DEFAULT_SCORE_COLUMNS.items() for name in names
+    ]
+    # A default name is a prefix only if it ends in _; a name given by the user can always be one.
+    return [
+        (score_type, name)
+        for score_type, name in candidates
+        if name in table.column_names
+        or ((requested or name.endswith("_")) and _columns_with_prefix(table, name))
+    ]
+
+
+def has_classes_only(
+    table: Any, *, probs: str | None, logits: str | None, pred_column: str | None
+) -> bool:
+    """Return whether a table has predicted classes but no scores; False if scores were named."""
+    if probs is not None or logits is not None:
+        return False
+    return (pred_column or DEFAULT_PRED_COLUMN) in table.column_names and not (
+        _matching_score_columns(table, [])
+    )
+
+
 def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
     return [name for name in table.column_names if name.startswith(prefix) and name != prefix]
 
 
 def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> str:
     columns = ", ".join(table.column_names[:MAX_LISTED_COLUMNS]) or "none"
+    hint = _score_column_hint(table.column_names)
+    if hint and not requested:
+        return f"There are no columns of scores with default names. {hint}"
     if requested:
         return f"There is no column {requested[0][1]!r} or with that prefix. Columns: {columns}."
     return (
         "There are no scores: expected columns prob_0, prob_1, … or logit_0, logit_1, …, one list "
-        "column probs or logits, or, for two classes, one column prob or logit. "
+        "column probs or logits, for two classes one column prob or logit, or, if only the "
+        "predicted classes are known, a column pred. "
         f"Columns: {columns}. Name yours with --prob-columns or --logit-columns."
     )
+
+
+def _score_column_hint(names: Sequence[str]) -> str:
+    """Return which columns may hold scores or classes, by their names, and the option for them.
+
+    >>> _score_column_hint(["age", "predicted_probability"])
+    "If 'predicted_probability' has probabilities, name it with --prob-columns predicted_probability."
+    """
+    for part, content, option in SCORE_NAME_PARTS:
+        for name in names:
+            if part in name.lower():
+                quoted = f"'{name}'" if " " in name else name
+                return f"If {name!r} has {content}, name it with {option} {quoted}."
+    return ""
 
 
 def _columns_in_class_order(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:

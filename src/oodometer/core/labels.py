@@ -70,6 +70,18 @@ def normalize_labels(values: Any, n: int | None = None) -> Array | None:
     return labels
 
 
+def distinct_classes(*columns: Array) -> tuple[str, ...]:
+    """Return the names of the classes that occur in columns of classes; numbers in their order.
+
+    >>> distinct_classes(np.array([10, 2]), np.array([2.0, 3.0]))
+    ('2', '3', '10')
+    """
+    arrays = [_to_integers_or_text(np.asarray(column), (), "classes") for column in columns]
+    if all(array.dtype.kind in "iu" for array in arrays):
+        return tuple(str(number) for number in np.unique(np.concatenate(arrays)))
+    return tuple(sorted({str(name) for array in arrays for name in np.unique(array)}))
+
+
 def encode_labels(
     values: Any,
     n: int,

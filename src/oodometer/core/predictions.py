@@ -12,8 +12,8 @@ import numpy as np
 
 from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints, ScoreType
-from oodometer.core.errors import InputError, NotApplicable, out_of_range
-from oodometer.core.labels import encode_labels, validate_class_names
+from oodometer.core.errors import InputError, NotApplicable, out_of_range, unknown_column
+from oodometer.core.labels import distinct_classes, encode_labels, validate_class_names
 
 NORMALIZED_NOTE = "Some rows of probabilities did not sum to 1, because of rounding; they were divided by their sum."
 RowIndex = slice | Ints | Bools
@@ -330,7 +330,8 @@ class Predictions:
         Parameters
         ----------
         frame : table with the Arrow interface
-            One row per input. A column `id` identifies the rows.
+            One row per input. A column `id` identifies the rows. Without columns of scores, the
+            column `pred` holds the predicted classes.
         label_column : str, optional
             Column of the true classes; by default `label`, if it exists.
         prob_columns, logit_columns : str, optional
@@ -348,6 +349,15 @@ class Predictions:
             If columns are missing or ambiguous, or their values are invalid.
         """
         table = frames.as_table(frame)
+        if frames.has_classes_only(
+            table, probs=prob_columns, logits=logit_columns, pred_column=pred_column
+        ):
+            return classes_from_table(
+                table,
+                pred_column=pred_column,
+                label_column=label_column,
+                class_names=None if class_names is None else tuple(class_names),
+            )
         columns, label = frames.find_prediction_columns(
             table,
             label_column=label_column,
@@ -656,6 +666,35 @@ class Predictions:
             other.without_labels().reorder_classes(self.class_names) for other in other_models
         )
         return replace(self, precomputed=self._known_statistics, other_models=tuple(aligned))
+
+
+def classes_from_table(
+    table: Any,
+    *,
+    pred_column: str | None,
+    label_column: str | None,
+    class_names: tuple[str, ...] | None,
+    labelled: bool = True,
+) -> Predictions:
+    """Return the predicted classes of a table without scores.
+
+    Without class names, the classes are those that occur as predictions or labels.
+    """
+    classes = frames.read_column(table, frames.find_pred_column(table, pred_column) or "")
+    labels = None
+    if labelled and (label_column or frames.DEFAULT_LABEL_COLUMN) in table.column_names:
+        labels = frames.read_column(table, label_column or frames.DEFAULT_LABEL_COLUMN)
+    elif labelled and label_column is not None:
+        raise unknown_column(label_column, table.column_names)
+    if class_names is None:
+        class_names = distinct_classes(classes, *([] if labels is None else [labels]))
+    if len(class_names) < 2:
+        raise InputError(
+            f"Only one class occurs ({', '.join(class_names) or 'none'}); expected at least two. Name "
+            "all classes with class_names=[…] (--class-names)."
+        )
+    ids = frames.read_column(table, "id") if "id" in table.column_names else None
+    return Predictions.from_classes(classes, labels=labels, ids=ids, class_names=class_names)
 
 
 # Values of `Predictions.cached`, kept outside of the instances so that they are never pickled.

@@ -1,4 +1,4 @@
-"""Look up members of a family (estimators, measures, …) by name, entry point or instance.
+"""Look up members of a family (estimators, measures, …) by name, entry point, instance or function.
 
 The four are called families, and each estimator, measure, metric or transform is a member.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from oodometer.core.errors import InputError
+from oodometer.core.function_members import wrap_function
 
 Member = TypeVar("Member")
 
@@ -43,14 +44,14 @@ def resolve_members(
 ) -> list[Member]:
     """Return the selected members without duplicates; None selects all available members.
 
-    Each selected member is a name or an instance.
+    Each selected member is a name, an instance or a plain function.
     """
     if members is None:
         return list(available())
     family = member_type.__name__.lower()
     is_single = isinstance(members, str | type | member_type) or not isinstance(members, Iterable)
     resolved: list[Any] = [
-        get(member) if isinstance(member, str) else member
+        get(member) if isinstance(member, str) else wrap_function(member, member_type)
         for member in ([members] if is_single else members)
     ]
     if not resolved:
@@ -68,11 +69,13 @@ def resolve_members(
 def _not_a_member(candidate: Any, member_type: type, family: str) -> InputError:
     if isinstance(candidate, type):
         return InputError(
-            f"Pass a {family} by its name or as an instance; got the class {candidate.__name__}."
+            f"Name the {family}, or pass an instance or a function; got the class {candidate.__name__}."
         )
     missing = ", ".join(_missing_attributes(candidate, member_type))
     advice = f" It lacks: {missing}." if missing else ""
-    return InputError(f"Pass a {family} by its name or as an instance; got {candidate!r}.{advice}")
+    return InputError(
+        f"Name the {family}, or pass an instance or a function; got {candidate!r}.{advice}"
+    )
 
 
 def _missing_attributes(candidate: Any, member_type: type) -> list[str]:

@@ -16,9 +16,11 @@ from oodometer.core import softmax_kernels
 from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError, out_of_range, wrong_shape
 
-# Largest accepted difference between the sum of a row of probabilities and 1. Sums of rounded
-# probabilities may differ more; see `sum_tolerance`.
-SUM_TOLERANCE = 1e-3
+# Largest accepted difference between the sum of a row of probabilities and 1, which is that of
+# numbers with three significant digits. Sums of rounded probabilities may differ more, up to the
+# second number; see `sum_tolerance`.
+SUM_TOLERANCE = 5e-3
+MAX_SUM_TOLERANCE = 0.5
 # Rounding may leave a probability this far outside [0, 1].
 RANGE_TOLERANCE = 1e-6
 # With fewer rows than this, logits can look like probabilities by coincidence.
@@ -33,8 +35,12 @@ MAX_UNCHANGED_EXCESS_FLOAT16 = 1e-3
 # this distance of an integer.
 FLOAT32_TOLERANCE = 2e-7
 FLOAT64_TOLERANCE = 1e-12
+FLOAT16_TOLERANCE = 2.5e-4
+# A value of type float16 has at most this many decimals that rounding can be recognized by.
+MAX_FLOAT16_DECIMALS = 3
 # With fewer rows, probabilities do not count as rounded.
 MIN_ROUNDED_ROWS = 10
+RAW_SCORES_ADVICE = "For raw scores use logits: columns logit_… or --logit-columns; in Python, Predictions.from_logits."
 # Number of rows that are examined first, because most arrays are not rounded.
 PREVIEW_ROWS = 64
 
@@ -78,12 +84,17 @@ def sum_tolerance(probs: Array) -> float:
     because of floating-point errors.
 
     >>> sum_tolerance(np.array([[0.25, 0.25, 0.25, 0.24]] * 10)), sum_tolerance(np.eye(10))
-    (0.020001, 0.001)
+    (0.020001, 0.005)
     """
-    step = rounding_step(probs)
+    step = rounding_step(probs, min_rows=1)
     if step is None:
         return SUM_TOLERANCE
-    return max(SUM_TOLERANCE, float(probs.shape[1] / 2 * step) + RANGE_TOLERANCE)
+    # In few rows, the largest possible difference is more likely a mistake than rounding.
+    margin = RANGE_TOLERANCE if len(probs) >= MIN_ROUNDED_ROWS else -RANGE_TOLERANCE
+    rounding = float(probs.shape[1] / 2 * step) + margin
+    if probs.dtype == np.float16:
+        rounding += probs.shape[1] * FLOAT16_TOLERANCE
+    return min(max(SUM_TOLERANCE, rounding), MAX_SUM_TOLERANCE)
 
 
 def validate_probs(
@@ -129,15 +140,32 @@ def _raise_invalid_probs(block: Array, excess: Floats, start: int, tolerance: fl
     probs = block[index]
     _check_finite(probs[None], "probs", row)
     outside = np.flatnonzero(_is_outside_unit_interval(probs))
+    if outside.size and _are_percentages(block):
+        raise InputError(
+            f"probs must be between 0 and 1; row {row}, class {outside[0]} is "
+            f"{probs[outside[0]]:.7g}: these look like percentages. Divide them by 100."
+        )
     if outside.size:
         raise InputError(
             f"probs must be between 0 and 1; row {row}, class {outside[0]} is "
-            f"{probs[outside[0]]:.7g}. For raw scores use logits (Predictions.from_logits)."
+            f"{probs[outside[0]]:.7g}. {RAW_SCORES_ADVICE}"
         )
     raise InputError(
-        f"probs must sum to 1 in every row; row {row} sums to {probs.sum():.4g}. "
-        "For raw scores use logits (Predictions.from_logits)."
+        f"probs must sum to 1 in every row; row {row} sums to {probs.sum():.4g}. {RAW_SCORES_ADVICE}"
     )
+
+
+def _are_percentages(block: Array) -> bool:
+    """Return whether all values are between 0 and 100, and most rows sum to about 100.
+
+    If only the score p of the second of two classes was given, the first is 1 − p.
+    """
+    with np.errstate(invalid="ignore"):
+        if block.shape[1] == 2 and np.allclose(block[:, 0], 1 - block[:, 1], atol=1e-3):
+            block = np.stack([100 - block[:, 1], block[:, 1]], axis=1)
+        sums = block.sum(axis=1, dtype=np.float64)
+        in_range = (block >= 0) & (block <= 100 + 100 * RANGE_TOLERANCE)
+    return bool(in_range.all() and np.mean(np.abs(sums - 100) < 5) > 0.5)
 
 
 def check_finite_logits(logits: Array) -> None:
@@ -271,20 +299,21 @@ def check_same_ids(ids: Array, other_ids: Array) -> None:
 # Rounded probabilities --------------------------------------------------------------------------
 
 
-def rounding_step(probs: Array) -> float | None:
+def rounding_step(probs: Array, *, min_rows: int = MIN_ROUNDED_ROWS) -> float | None:
     """Return 10⁻ᵈ if all values have at most d ≤ 4 decimals; None if they were not rounded.
 
     Values that are all 0 or 1 are decisions, not rounded probabilities, so the result is None. It
-    is also None for fewer than ten rows, which can have few decimals by coincidence.
+    is also None for fewer than `min_rows` rows, which can have few decimals by coincidence.
 
     >>> rounding_step(np.array([[0.25, 0.75], [0.5, 0.5]] * 5))
     0.01
     >>> rounding_step(np.array([[0.123456, 0.876544]] * 10)) is None
     True
     """
-    if len(probs) < MIN_ROUNDED_ROWS:
+    if len(probs) < min_rows:
         return None
-    for decimals in range(1, MAX_DECIMALS + 1):
+    is_half = probs.dtype == np.float16
+    for decimals in range(1, (MAX_FLOAT16_DECIMALS if is_half else MAX_DECIMALS) + 1):
         if all(_has_decimals(rows, decimals) for rows in (probs[:PREVIEW_ROWS], probs)):
             is_binary = decimals == 1 and bool(np.isin(probs, (0, 1)).all())
             return None if is_binary else float(f"1e-{decimals}")
@@ -293,8 +322,11 @@ def rounding_step(probs: Array) -> float | None:
 
 def _has_decimals(values: Array, decimals: int) -> bool:
     scaled = values.astype(np.float64) * 10**decimals
-    is_single = values.dtype.itemsize <= 4
-    tolerance = 10**decimals * (FLOAT32_TOLERANCE if is_single else FLOAT64_TOLERANCE)
+    by_size = {2: FLOAT16_TOLERANCE, 4: FLOAT32_TOLERANCE}
+    is_float = values.dtype.kind == "f"
+    tolerance = 10**decimals * (
+        by_size.get(values.dtype.itemsize, FLOAT64_TOLERANCE) if is_float else FLOAT64_TOLERANCE
+    )
     with np.errstate(invalid="ignore"):
         return bool((np.abs(scaled - np.rint(scaled)) <= tolerance).all())
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from oodometer.core.errors import InputError, format_error
 
@@ -94,3 +94,23 @@ else:
 
     def _lock(file: IO[str]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write a table atomically as Parquet or CSV, depending on the extension of the file."""
+    from pyarrow import csv, parquet
+
+    writers = {".parquet": parquet.write_table, ".csv": csv.write_csv}
+    writer = writers.get(path.suffix.lower())
+    if writer is None:
+        raise InputError(
+            f"Cannot write rows to {path.name!r}. Use a name that ends in {' or '.join(writers)}."
+        )
+    try:
+        with atomic_write(path) as partial:
+            writer(table, partial)
+    except OSError as error:
+        raise InputError(
+            f"Cannot write rows to {str(path)!r}: {error.strerror or error}. Free disk space or "
+            "change the permissions, or choose another file."
+        ) from error

@@ -14,6 +14,7 @@ from oodometer.core.errors import InputError, format_error, unknown_column
 from oodometer.core.inputs import infer_kind
 from oodometer.core.labels import normalize_labels
 from oodometer.core.softmax_kernels import row_blocks
+from oodometer.data.float_images import check_range_is_stated, convert_images
 from oodometer.data.options import ColumnNames, DatasetOptions, RawRows
 from oodometer.data.prediction_files import ScoreFile, find_array
 
@@ -30,8 +31,18 @@ PIXEL_CHECK_ROWS = 256
 # Arrays -----------------------------------------------------------------------------------------
 
 
-def read_array(array: Array, labels: Any) -> RawRows:
-    """Return the rows of an array of images, vectors or texts; convert integers to floats."""
+def read_array(array: Array, labels: Any, options: DatasetOptions | None = None) -> RawRows:
+    """Return the rows of an array of images, vectors or texts; convert integers to floats.
+
+    The options say which range the pixels of images of floats have.
+    """
+    pixel_range = None if options is None else options.pixel_range
+    if pixel_range is not None and options is not None:
+        array = convert_images(array, pixel_range, options.channels)
+    elif options is not None and options.channels is not None:
+        raise InputError("channels needs pixel_range, the range of the pixels of the images.")
+    else:
+        check_range_is_stated(array)
     if array.dtype.kind in "UOS":
         return read_list(array.tolist(), labels)
     if array.dtype.kind in "iub" and array.ndim == 2:
@@ -57,22 +68,12 @@ def _check_pixels(array: Array) -> None:
     sample = array[:PIXEL_CHECK_ROWS] if array.ndim in (3, 4) else array[:0].ravel()
     if not sample.size:
         return
-    advice = (
-        _float_pixel_advice(sample) if array.dtype.kind == "f" else _integer_pixel_advice(sample)
-    )
+    advice = "" if array.dtype.kind == "f" else _integer_pixel_advice(sample)
     if advice:
         raise InputError(
             f"Images must be uint8 (n, height, width) or (n, height, width, 3); got {array.dtype} "
             f"of shape {array.shape}. {advice}"
         )
-
-
-def _float_pixel_advice(sample: Array) -> str:
-    """Return advice if floats look like pixels from 0 to 1 with channels last."""
-    has_channels = sample.ndim == 4 and sample.shape[3] in (1, 3)
-    if not (has_channels and ((sample >= 0) & (sample <= 1)).all()):
-        return ""
-    return "Convert pixels from 0…1 to 0…255: (255 * images).round().astype(np.uint8)."
 
 
 def _integer_pixel_advice(sample: Array) -> str:
@@ -103,7 +104,7 @@ def read_npy(path: Path, options: DatasetOptions) -> RawRows:
             f"{path.name} cannot be read as npy: {format_error(error, first_line=True)}. Save a "
             "plain array with np.save; Python objects are not loaded because that can run code."
         ) from error
-    return read_array(array, options.labels)
+    return read_array(array, options.labels, options)
 
 
 def read_npz(path: Path, options: DatasetOptions) -> RawRows:
@@ -114,7 +115,7 @@ def read_npz(path: Path, options: DatasetOptions) -> RawRows:
         labels = next((key for key in LABEL_ARRAY_NAMES if key in arrays), None)
     if isinstance(labels, str):
         labels = normalize_labels(find_array(arrays, labels, option="labels"))
-    return read_array(_input_array(arrays, options.inputs), labels)
+    return read_array(_input_array(arrays, options.inputs), labels, options)
 
 
 def _input_array(arrays: dict[str, Array], name: Any) -> Array:
@@ -134,13 +135,13 @@ def _input_array(arrays: dict[str, Array], name: Any) -> Array:
 # Lists ------------------------------------------------------------------------------------------
 
 
-def read_list(rows: list[Any], labels: Any) -> RawRows:
+def read_list(rows: list[Any], labels: Any, options: DatasetOptions | None = None) -> RawRows:
     """Return the rows of a list of texts, pairs of texts or sequences of numbers."""
     if _texts_per_row(rows):
         return read_texts(rows, labels)
     if not rows:
         return RawRows(rows, None, np.zeros(0, dtype=np.bool_))
-    return read_array(_stack_rows(rows), labels)
+    return read_array(_stack_rows(rows), labels, options)
 
 
 def _stack_rows(rows: list[Any]) -> Array:

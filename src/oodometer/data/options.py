@@ -12,6 +12,7 @@ from oodometer.core.array_types import Array, Bools
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.data.dataset import InMemoryDataset
+from oodometer.data.float_images import Channels, PixelRange
 
 ColumnNames = str | Sequence[str]
 
@@ -26,6 +27,8 @@ class DatasetOptions:
     inputs: ColumnNames | None = None
     size: int | tuple[int, int] | None = None
     skip_bad: bool = False
+    pixel_range: PixelRange | None = None
+    channels: Channels | None = None
 
     def reject_options(self, data_description: str, *options: str) -> None:
         """Raise if an option was passed that does not apply to this kind of data."""
@@ -34,7 +37,8 @@ class DatasetOptions:
             if value is not None:
                 raise InputError(
                     f"{option}={value!r} does not apply to {data_description}. Leave it out: text "
-                    "and inputs name columns or arrays of a file, size is for a folder of images."
+                    "and inputs name columns or arrays of a file, size is for a folder of images, "
+                    "pixel_range and channels are for arrays of images."
                 )
 
 

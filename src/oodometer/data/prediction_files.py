@@ -1,4 +1,4 @@
-"""Read prediction files: Parquet, CSV, Arrow and `.npz` files with the outputs of a model."""
+"""Read prediction files: tables in several formats and `.npz` files with the outputs of a model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,25 @@ from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, format_error, not_a_file, unknown_column
 from oodometer.core.frames import ScoreColumns
 from oodometer.core.labels import is_blank
-from oodometer.core.predictions import Predictions
+from oodometer.core.predictions import Predictions, classes_from_table
 
 # Number of bytes of a CSV file that are examined to find its delimiter.
 HEADER_BYTES = 2**16
+# Names, in lower case, under which other programs store the true classes.
+LABEL_LIKE_NAMES = (
+    "labels",
+    "y",
+    "y_true",
+    "target",
+    "class",
+    "true_label",
+    "true_class",
+    "ground_truth",
+    "truth",
+    "gt",
+    "actual",
+    "gold",
+)
 
 
 @dataclass(frozen=True)
@@ -52,14 +67,16 @@ def read_predictions(
     Parameters
     ----------
     path : str or Path
-        A `.parquet`, `.csv`, `.csv.gz`, `.arrow`, `.feather` or `.npz` file.
+        A `.parquet`, `.csv`, `.csv.gz`, `.tsv`, `.jsonl`, `.ndjson`, `.arrow`, `.feather` or `.npz`
+        file.
     label_column : str, optional
         Column (or `.npz` array) of the true classes; by default `label` (`labels`), if it exists.
     prob_columns, logit_columns : str, optional
         Name of a list column (or `.npz` array), or common prefix of one column per class. By
         default, the columns are found by names that begin with `prob` or `logit`.
     pred_column : str, optional
-        Column (or `.npz` array) of the decisions; by default `pred`, if it exists.
+        Column (or `.npz` array) of the decisions; by default `pred`, if it exists. In a file
+        without scores, it holds the predicted classes.
     class_names : sequence of str, optional
         Names of the classes in their order; by default the suffixes of the column names.
 
@@ -91,7 +108,7 @@ def read_predictions(
 class ScoreSchema:
     """Columns of scores, labels and segments in a table of predictions, with their Arrow types.
 
-    `period` is None unless `segment_by` is a column of times; then it is the length of a segment.
+    `period` is None unless `segment_by` names a column of times; then it is the length of a segment.
     `all_columns` are the names of all columns of the table, also those that are not read.
     `class_order` is None unless the classes of the files must be put into another order, usually
     that of the source. Then `class_order[j]` is the number, in the files, of class j of the result.
@@ -100,7 +117,7 @@ class ScoreSchema:
     score_columns: ScoreColumns
     class_names: tuple[str, ...] | None
     label_column: str | None
-    segment_by: str | None
+    segment_by: tuple[str, ...]
     types: tuple[tuple[str, Any], ...]
     class_order: tuple[int, ...] | None = None
     pred_column: str | None = None
@@ -114,7 +131,7 @@ class ScoreSchema:
         columns: PredictionColumns,
         *,
         labelled: bool,
-        segment_by: str | None = None,
+        segment_by: tuple[str, ...] = (),
     ) -> ScoreSchema:
         """Find the columns of a table; if `labelled` is false, labels are optional."""
         scores, label = frames.find_prediction_columns(
@@ -124,8 +141,9 @@ class ScoreSchema:
             logit_columns=columns.logit_columns,
             labelled=labelled,
         )
-        if segment_by is not None and segment_by not in table.column_names:
-            raise unknown_column(segment_by, table.column_names)
+        for name in segment_by:
+            if name not in table.column_names:
+                raise unknown_column(name, table.column_names)
         names = scores.class_names if columns.class_names is None else columns.class_names
         pred = None
         if columns.thresholds is None:
@@ -145,7 +163,7 @@ class ScoreSchema:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns to read."""
-        optional = (self.label_column, self.segment_by, self.pred_column)
+        optional = (self.label_column, *self.segment_by, self.pred_column)
         others = (name for name in optional if name is not None)
         return tuple(dict.fromkeys((*self.score_columns.columns, *others)))
 
@@ -218,6 +236,8 @@ class ScoreFile:
     def predictions(self, columns: PredictionColumns, *, labelled: bool) -> Predictions:
         """Return the predictions in the file; if `labelled` is false, labels are not read."""
         try:
+            if self.has_classes_only(columns):
+                return _classes_of(self.content, columns, labelled)
             if isinstance(self.content, dict):
                 return _from_arrays(self.content, columns, labelled)
             return _from_table(frames.as_table(self.content), columns, labelled)
@@ -238,9 +258,18 @@ class ScoreFile:
                 labels = table.column(name).to_pylist()
         return None if all(is_blank(label) for label in labels) else labels
 
-    def optional_column(self, name: str | None) -> Array | None:
-        """Return one column or array; None if the file does not have it."""
-        return self.column(name) if name is not None and name in self.column_names else None
+    def has_classes_only(self, columns: PredictionColumns) -> bool:
+        """Return whether the file has predicted classes but no scores."""
+        if isinstance(self.content, dict):
+            pred = columns.pred_column or frames.DEFAULT_PRED_COLUMN
+            scores = (columns.prob_columns, columns.logit_columns, *frames.DEFAULT_SCORE_COLUMNS)
+            return pred in self.content and not any(name in self.content for name in scores)
+        return columns.thresholds is None and frames.has_classes_only(
+            frames.as_table(self.content),
+            probs=columns.prob_columns,
+            logits=columns.logit_columns,
+            pred_column=columns.pred_column,
+        )
 
     def column(self, name: str) -> Array:
         """Return one column or array, such as the segments for `--segment-by`."""
@@ -250,6 +279,26 @@ class ScoreFile:
             return frames.read_column(frames.as_table(self.content), name)
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
+
+
+def _classes_of(content: Any, columns: PredictionColumns, labelled: bool) -> Predictions:
+    """Return the predictions of a file with predicted classes but no scores."""
+    label = columns.label_column
+    if isinstance(content, dict):
+        import pyarrow as pa
+
+        names = [columns.pred_column or frames.DEFAULT_PRED_COLUMN]
+        label = label or "labels"
+        names += [label] if label in content else []
+        content = pa.table({name: content[name] for name in names})
+        label = label if label in names else None
+    return classes_from_table(
+        frames.as_table(content),
+        pred_column=columns.pred_column,
+        label_column=label,
+        class_names=columns.class_names,
+        labelled=labelled,
+    )
 
 
 def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predictions:
@@ -292,6 +341,15 @@ def _from_arrays(
         decisions=find_array(arrays, pred) if pred and columns.thresholds is None else None,
     )
     return columns.decide(predictions)
+
+
+def label_column_candidates(names: Sequence[str]) -> list[str]:
+    """Return the columns whose names suggest that they hold the true classes.
+
+    >>> label_column_candidates(["prob", "Ground_Truth", "age"])
+    ['Ground_Truth']
+    """
+    return [name for name in names if name.lower().replace("-", "_") in LABEL_LIKE_NAMES]
 
 
 def find_array(arrays: dict[str, Array], name: str, *, option: str = "") -> Array:
@@ -357,12 +415,26 @@ def _read_parquet(path: Path) -> Any:
         return file.read()
 
 
+def csv_parse_options(path: Path) -> Any:
+    """Return the options of pyarrow for a file with commas or, if it is a `.tsv` file, tabs."""
+    from pyarrow import csv
+
+    delimiter = "\t" if file_extension(path) == ".tsv" else ","
+    # Quoted texts may contain line breaks.
+    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+
+
+def _read_json_lines(path: Path) -> Any:
+    from pyarrow import json
+
+    return json.read_json(path)
+
+
 def _read_csv(path: Path) -> Any:
     from pyarrow import csv, types
 
     check_delimiter(path)
-    # Quoted texts may contain line breaks.
-    table = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
+    table = csv.read_csv(path, parse_options=csv_parse_options(path))
     for column in table.schema:
         if types.is_binary(column.type):
             raise InputError(
@@ -377,12 +449,18 @@ def check_delimiter(path: Path) -> None:
         header = file.readline(HEADER_BYTES)
     if header.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path.name} is UTF-16 text. Save it as UTF-8.")
-    for delimiter, name in ((b";", "semicolons"), (b"\t", "tabs")):
-        if delimiter in header and b"," not in header and path.suffix.lower() == ".csv":
-            raise InputError(
-                f"{path.name} has {name} between its columns; expected commas. Save it with commas "
-                "between columns and points in numbers."
-            )
+    if b"," in header or path.suffix.lower() != ".csv":
+        return
+    advice = "Save it with commas between columns and points in numbers."
+    if b";" in header:
+        raise InputError(
+            f"{path.name} has semicolons between its columns; expected commas. {advice}"
+        )
+    if b"\t" in header:
+        raise InputError(
+            f"{path.name} has tabs between its columns; expected commas. Save it with commas, or "
+            "rename it to .tsv."
+        )
 
 
 def _read_ipc(path: Path) -> Any:
@@ -400,6 +478,9 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     ".parquet": _table_reader("Parquet", _read_parquet),
     ".csv": _table_reader("CSV", _read_csv),
     ".csv.gz": _table_reader("CSV", _read_csv),
+    ".tsv": _table_reader("TSV", _read_csv),
+    ".jsonl": _table_reader("JSON lines", _read_json_lines),
+    ".ndjson": _table_reader("JSON lines", _read_json_lines),
     ".arrow": _table_reader("Arrow", _read_ipc),
     ".feather": _table_reader("Arrow", _read_ipc),
     ".npz": _read_npz,

@@ -7,13 +7,14 @@ which are computed only once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.function_members import is_function
 from oodometer.core.protocols import Measure, ProgressCallback
 from oodometer.core.registry import resolve_members
 from oodometer.core.result_views import ResultViews, TableRows
@@ -31,6 +32,9 @@ from oodometer.models.model_view import ViewFactory, align_classes
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
+
+MeasureInput = str | Measure | Callable[[Subject], float | Score]
+MeasuresInput = MeasureInput | Sequence[MeasureInput] | None
 
 __all__ = ["Measurements", "SubsetNoise", "build_subject", "measure"]
 
@@ -191,7 +195,7 @@ def measure(
     source: Any,
     target: Any,
     *,
-    measures: str | Measure | Sequence[str | Measure] | None = None,
+    measures: MeasuresInput = None,
     training_data: Any = None,
     features: tuple[Any, Any] | None = None,
     layer: str | None = None,
@@ -212,8 +216,9 @@ def measure(
         mapping from domain names to datasets.
     target : object
         Unlabelled data: anything that `as_dataset` accepts. Labels are ignored.
-    measures : str, Measure or sequence of these, optional
-        Measures to compute. Default: all.
+    measures : str, Measure, function, or sequence of these, optional
+        Measures to compute. A function of the subject returns a number; its name is the name of the
+        measure. Default: all.
     training_data : object, optional
         Data that the model was trained on. Measures compare these data with the target; the papers
         call them S. Default: the source.
@@ -272,7 +277,7 @@ def measure(
     outcomes = _measure_members(members, subject, runner, progress)
     scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
     skipped = {name: str(outcome) for name, outcome in outcomes.items() if name not in scores}
-    if isinstance(measures, str | Measure) and skipped:
+    if skipped and (isinstance(measures, str | Measure) or is_function(measures)):
         raise NotApplicable(
             "; ".join(f"{name} is not applicable: {reason}" for name, reason in skipped.items())
         )

@@ -20,6 +20,7 @@ from oodometer.core.errors import (
 )
 from oodometer.core.inputs import Inputs, infer_kind, take
 from oodometer.core.predictions import Predictions
+from oodometer.core.validation import RAW_SCORES_ADVICE
 from oodometer.parallel.pickling import ReopenOnUnpickle
 
 OutputType = Literal["probs", "logits", "classes"]
@@ -268,7 +269,9 @@ def as_predictions(raw: RawOutputs, name: str, class_names: ClassNames | None) -
     try:
         return _apply_class_names(_build_predictions(raw, class_names), class_names)
     except InputError as error:
-        message = str(error).replace("Predictions.from_logits", 'outputs="logits"')
+        message = str(error).replace(
+            RAW_SCORES_ADVICE, 'If the model returns logits, pass outputs="logits".'
+        )
         raise InputError(f"The model {name!r} returned invalid outputs: {message}") from error
 
 

@@ -115,6 +115,24 @@ def import_object(import_path: str) -> Any:
     return value
 
 
+def import_member(import_path: str) -> Any:
+    """Import an estimator, measure, metric, transform or function; create an instance of a class.
+
+    >>> import_member("math:sqrt")
+    <built-in function sqrt>
+    """
+    value = import_object(import_path)
+    if not isinstance(value, type):
+        return value
+    try:
+        return value()
+    except TypeError as error:
+        raise InputError(
+            f"{import_path} is a class that needs arguments: {exception_summary(error)}. Name a class "
+            "whose settings have defaults, or an instance."
+        ) from error
+
+
 def _import_module(name: str) -> Any:
     with _current_folder_first():
         try:

@@ -8,7 +8,7 @@ memory at a time.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from oodometer import transforms
 from oodometer.core.errors import InputError
+from oodometer.core.function_members import wrap_function
 from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.data import as_dataset
 from oodometer.models import as_model
@@ -42,6 +43,7 @@ from oodometer.transforms.registry import is_smoothness_name
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
+TransformInput = str | Transform | Callable[..., Any] | None
 # Maximum number of rows from which a transform learns, for example a vocabulary.
 MAX_LEARN_ROWS = 20_000
 
@@ -50,7 +52,7 @@ def invariance(
     models: Any,
     data: Any,
     *,
-    transform: str | Transform | None = None,
+    transform: TransformInput = None,
     draws: int = 10,
     identity: bool | None = None,
     precision: float | None = None,
@@ -75,8 +77,9 @@ def invariance(
         Anything that `as_model` accepts.
     data : object
         Unlabelled data; anything that `as_dataset` accepts.
-    transform : str or Transform, optional
-        Transform that creates the neighborhoods. By default, the usual transform for the kind of
+    transform : str, Transform or function, optional
+        Transform that creates the neighborhoods. A function takes one example and, if it has two
+        parameters, a random generator of numpy, and returns the changed example. By default, the usual transform for the kind of
         data is used. The name of a measure of local manifold smoothness such as "MS-SSMBA" means
         the transform at fixed strength, without the identity.
     draws : int
@@ -200,14 +203,14 @@ def as_models(models: Any) -> dict[str, Model]:
 
 
 def prepare_transform(
-    transform: str | Transform | None, dataset: Dataset, transform_data: Dataset, seed: int
+    transform: TransformInput, dataset: Dataset, transform_data: Dataset, seed: int
 ) -> Transform:
     """Return a transform for a dataset; if the transform can learn, it has learned from data.
 
     Parameters
     ----------
-    transform : str, Transform or None
-        Name or instance of a transform. With None, the usual transform for the kind of data is
+    transform : str, Transform, function or None
+        Name or instance of a transform, or a function of one example. With None, the usual transform for the kind of data is
         used.
     dataset : Dataset
         Data to transform.
@@ -234,10 +237,12 @@ def prepare_transform(
     """
     if transform is None:
         transform = transforms.DEFAULT_TRANSFORMS[dataset.kind]
-    chosen = transforms.get(transform) if isinstance(transform, str) else transform
+    if isinstance(transform, str):
+        transform = transforms.get(transform)
+    chosen = wrap_function(transform, Transform)
     if not isinstance(chosen, Transform):
         raise InputError(
-            f"transform must be a name or a Transform; got {chosen!r}. "
+            f"transform must be a name, a Transform or a function; got {chosen!r}. "
             "`oodometer transforms` lists the names."
         )
     if dataset.kind not in chosen.kinds:

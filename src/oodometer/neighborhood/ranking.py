@@ -18,13 +18,13 @@ from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.jsonable import to_jsonable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Dataset, Estimator, Model, ProgressCallback, Transform
+from oodometer.core.protocols import Dataset, Estimator, Model, ProgressCallback
 from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.results import Diagnostic, worst_status
 from oodometer.core.stats import paired_bootstrap_means, rng_for, win_probability
 from oodometer.data import as_dataset
 from oodometer.models.inference import predict_models
-from oodometer.neighborhood._invariance import as_models, invariance
+from oodometer.neighborhood._invariance import TransformInput, as_models, invariance
 from oodometer.neighborhood.accuracy_line import accuracy_line_notes, fit_accuracy_line
 from oodometer.neighborhood.class_frequencies import (
     PredictedClasses,
@@ -200,7 +200,7 @@ def rank(
     data: Any,
     *,
     score: str | Estimator | RowScorer | None = None,
-    transform: str | Transform | None = None,
+    transform: TransformInput = None,
     source: Any = None,
     known_accuracies: Mapping[str, float] | None = None,
     draws: int = 10,
@@ -230,7 +230,7 @@ def rank(
         that returns one number per row of `Predictions`, where larger is better. A measure and an
         estimator are combined by the mean of their standardized ranks, which are 0 for the worst
         model and 1 for the best. Default: "ni", or "ni+doc" if there is a source.
-    transform : str or Transform, optional
+    transform : str, Transform or function, optional
         Transform for a neighborhood measure. By default, the usual transform for the kind of data
         is used.
     source : object, optional

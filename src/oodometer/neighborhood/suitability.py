@@ -10,6 +10,7 @@ from typing import Any
 from oodometer import transforms as family
 from oodometer.core.array_types import Bools
 from oodometer.core.errors import OodometerError, out_of_range
+from oodometer.core.function_members import wrap_function
 from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.core.stats import auroc
@@ -17,7 +18,7 @@ from oodometer.data import as_dataset
 from oodometer.models import as_model
 from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood import sampling
-from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood._invariance import TransformInput, invariance
 from oodometer.neighborhood.results import ENTROPY_LIMIT, ModelInvariance
 
 # Default number of examples. More examples hardly change the order of the transforms.
@@ -73,7 +74,7 @@ def suggest_transforms(
     model: Any,
     data: Any,
     *,
-    transforms: Sequence[str | Transform] | None = None,
+    transforms: Sequence[TransformInput] | None = None,
     examples: int = DEFAULT_EXAMPLES,
     draws: int = 5,
     seed: int = 0,
@@ -131,7 +132,10 @@ def suggest_transforms(
     predictions = predict_dataset(opened, sample)
     correct = predictions.correct if predictions.is_labelled else None
     chosen = transforms if transforms is not None else family.available_for_kind(dataset.kind)
-    members = [family.get(member) if isinstance(member, str) else member for member in chosen]
+    members = [
+        family.get(member) if isinstance(member, str) else wrap_function(member, Transform)
+        for member in chosen
+    ]
     results = []
     for done, member in enumerate(members):
         if progress:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import ndimage
 
 from oodometer.assessment import estimate
 from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
 from oodometer.core.stats import rng_for
@@ -28,7 +28,7 @@ SOURCE_ROWS = 800
 ENLARGEMENT_FACTOR = 4
 
 Images = Array
-Shift = Callable[[Any, Images, np.random.Generator], Images]
+Shift = Callable[[Images, np.random.Generator], Images]
 
 
 @dataclass(frozen=True)
@@ -50,32 +50,38 @@ class DigitsSuite:
 
 
 def _rotate(degrees: float) -> Shift:
-    def rotate(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
-        size = images.shape[1]
-        matrix = cv2.getRotationMatrix2D(((size - 1) / 2, (size - 1) / 2), degrees, 1.0)
-        return np.stack([cv2.warpAffine(image, matrix, (size, size)) for image in images])
-
-    return rotate
+    angle = np.deg2rad(degrees)
+    cos, sin = np.cos(angle), np.sin(angle)
+    centre = (8 * ENLARGEMENT_FACTOR - 1) / 2
+    x, y = (1 - cos) * centre - sin * centre, sin * centre + (1 - cos) * centre
+    return _warp([[cos, sin, x], [-sin, cos, y]])
 
 
 def _warp(matrix: list[list[float]]) -> Shift:
-    def warp(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
-        size = images.shape[1]
-        transform = np.array(matrix, dtype=np.float32)
-        return np.stack([cv2.warpAffine(image, transform, (size, size)) for image in images])
+    """Return the affine map of (x, y) with a 2×3 matrix; pixels from outside are black."""
+    # scipy computes the input position of each output pixel, in the order (y, x).
+    inverse = np.linalg.inv(np.vstack([matrix, [0.0, 0.0, 1.0]]))
+
+    def warp(images: Images, rng: np.random.Generator) -> Images:
+        linear, offset = inverse[1::-1, 1::-1], inverse[1::-1, 2]
+        warped = [
+            ndimage.affine_transform(image, linear, offset, order=1, mode="grid-constant")
+            for image in images
+        ]
+        return np.stack(warped)
 
     return warp
 
 
-def _blur(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
-    return np.stack([cv2.GaussianBlur(image, (0, 0), 3.0) for image in images])
+def _blur(images: Images, rng: np.random.Generator) -> Images:
+    return np.asarray(ndimage.gaussian_filter(images, (0, 3, 3), mode="mirror"))
 
 
-def _add_noise(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _add_noise(images: Images, rng: np.random.Generator) -> Images:
     return np.asarray(images + rng.normal(0, 14.0, images.shape).astype(np.float32))
 
 
-def _add_speckles(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _add_speckles(images: Images, rng: np.random.Generator) -> Images:
     hit = (
         rng.random((len(images), 8, 8))
         .repeat(ENLARGEMENT_FACTOR, axis=1)
@@ -84,7 +90,7 @@ def _add_speckles(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return np.where(hit < 0.03, 0.0, np.where(hit > 0.97, 16.0, images)).astype(np.float32)
 
 
-def _occlude(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _occlude(images: Images, rng: np.random.Generator) -> Images:
     result, size = images.copy(), images.shape[1]
     width = size // 4
     for image, (top, left) in zip(
@@ -94,23 +100,23 @@ def _occlude(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return result
 
 
-def _reduce_contrast(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _reduce_contrast(images: Images, rng: np.random.Generator) -> Images:
     return images * np.float32(0.6)
 
 
-def _brighten(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _brighten(images: Images, rng: np.random.Generator) -> Images:
     return images + np.float32(2.0)
 
 
-def _thicken_strokes(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
-    return np.stack([cv2.dilate(image, np.ones((4, 4), np.uint8)) for image in images])
+def _thicken_strokes(images: Images, rng: np.random.Generator) -> Images:
+    return np.asarray(ndimage.maximum_filter(images, (1, 4, 4), mode="constant", cval=-np.inf))
 
 
-def _thin_strokes(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
-    return np.stack([cv2.erode(image, np.ones((4, 4), np.uint8)) for image in images])
+def _thin_strokes(images: Images, rng: np.random.Generator) -> Images:
+    return np.asarray(ndimage.minimum_filter(images, (1, 4, 4), mode="constant", cval=np.inf))
 
 
-def _keep_unchanged(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _keep_unchanged(images: Images, rng: np.random.Generator) -> Images:
     return images
 
 
@@ -134,13 +140,27 @@ SHIFTS: dict[str, Shift] = {
 
 def _apply_shift(images: Images, shift: Shift, rng: np.random.Generator) -> Array:
     """Apply a shift; return each image flattened to 64 gray values from 0 to 16."""
-    cv2 = require("cv2", extra="images", purpose="The demo")
-    size = 8 * ENLARGEMENT_FACTOR
-    large = np.stack([cv2.resize(image, (size, size), interpolation=cv2.INTER_CUBIC)
-                      for image in images])  # fmt: skip
-    changed = shift(cv2, large, rng).astype(np.float32)
-    small = [cv2.resize(image, (8, 8), interpolation=cv2.INTER_AREA) for image in changed]
-    return np.asarray(np.clip(np.stack(small), 0.0, 16.0).reshape(len(images), 64))
+    weights = _cubic_weights(8)
+    changed = shift((weights @ images @ weights.T).astype(np.float32), rng)
+    blocks = changed.reshape(len(images), 8, ENLARGEMENT_FACTOR, 8, ENLARGEMENT_FACTOR)
+    small = blocks.mean(axis=(2, 4), dtype=np.float32)
+    return np.asarray(np.clip(small, 0.0, 16.0).reshape(len(images), 64))
+
+
+def _cubic_weights(n: int) -> Array:
+    """Return the matrix that enlarges n values by cubic convolution (Keys 1981, a = −3/4)."""
+    a = -0.75
+    centres = (np.arange(n * ENLARGEMENT_FACTOR) + 0.5) / ENLARGEMENT_FACTOR - 0.5
+    weights = np.zeros((len(centres), n))
+    for step in range(-1, 3):
+        positions = np.floor(centres).astype(int) + step
+        d = np.abs(centres - positions)
+        near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+        far = a * (d**3 - 5 * d**2 + 8 * d - 4)
+        # Values outside of the image are those of its edge.
+        columns = np.clip(positions, 0, n - 1)
+        np.add.at(weights, (np.arange(len(centres)), columns), np.where(d <= 1, near, far))
+    return weights
 
 
 def _train_model(inputs: Array, labels: Ints, seed: int) -> Any:
@@ -156,7 +176,6 @@ def make_digits_suite(seed: int = 0) -> DigitsSuite:
     """Train two small networks on some digits; use the other digits as source and targets."""
     from sklearn.datasets import load_digits
 
-    require("cv2", extra="images", purpose="The demo")
     digits = load_digits()
     order = rng_for(seed, "split").permutation(len(digits.target))
     images, labels = digits.images[order].astype(np.float32), digits.target[order]

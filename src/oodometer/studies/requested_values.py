@@ -6,17 +6,19 @@ which a value is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from oodometer import estimators, measures, metrics, transforms
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.function_members import wrap_function
 from oodometer.core.inputs import InputKind
 from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Estimator, Measure, Metric, Transform
 from oodometer.core.registry import resolve_members
+from oodometer.models.function import import_member, is_import_path
 from oodometer.neighborhood.results import MEASURES, measure_name
 from oodometer.studies._toml import Field as PydanticField
 from oodometer.studies._toml import PositiveInt, StrictModel, prefix_errors, validate
@@ -30,6 +32,8 @@ TemperatureMode = Literal["fit", "none"]
 # model.
 NEEDS_MET_BY_PREDICTIONS = ("outputs", "labels", "source domains")
 ALL = "all"
+# Keys of a study spec whose values can be `module:name`.
+CODE_KEYS = ("estimators", "measures", "metrics", "invariance", "transform", "metric")
 NONE = "none"
 Member = TypeVar("Member")
 
@@ -172,6 +176,29 @@ def select_measures(names: Any) -> list[Measure]:
     return _select_members(names, Measure, measures)
 
 
+def import_named_code(table: Mapping[str, Any], *, trust_code: bool) -> dict[str, Any]:
+    """Return the content of a study spec with `module:name` replaced by the imported objects.
+
+    Importing a module runs its code, so this raises unless the user trusts the file.
+    """
+
+    def load(value: Any) -> Any:
+        if isinstance(value, str) and is_import_path(value):
+            if not trust_code:
+                raise InputError(
+                    f"{value!r} is Python code, which is imported only from files that you trust. "
+                    "If you trust this file, pass --trust-code (in Python, trust_code=True)."
+                )
+            return import_member(value)
+        if isinstance(value, list | tuple):
+            return [load(each) for each in value]
+        if isinstance(value, Mapping):
+            return {key: load(part) if key in CODE_KEYS else part for key, part in value.items()}
+        return value
+
+    return {key: load(value) if key in CODE_KEYS else value for key, value in table.items()}
+
+
 def _select_members(names: Any, member_type: Any, family: Any) -> list[Any]:
     if names is None or names == NONE or names == ():
         return []
@@ -189,8 +216,8 @@ def _select_members(names: Any, member_type: Any, family: Any) -> list[Any]:
 class TransformKeys(StrictModel):
     """Keys that every transform in a study spec accepts, in addition to its own settings."""
 
-    transform: str | Transform = PydanticField(
-        description="the name of a transform or a transform object"
+    transform: str | Transform | Callable[..., Any] = PydanticField(
+        description="the name of a transform, a transform object or a function"
     )
     draws: PositiveInt | None = None
     identity: bool | None = None
@@ -221,7 +248,7 @@ def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformR
     identity = checked.identity
     if identity is None:
         identity = not is_smoothness_name(base)
-    base = transforms.get(base) if isinstance(base, str) else base
+    base = transforms.get(base) if isinstance(base, str) else wrap_function(base, Transform)
     transform = _apply_settings(base, settings, folder, other_keys=("draws", "identity"))
     return TransformRequest(
         transform,

@@ -59,6 +59,7 @@ from oodometer.studies.requested_values import (
     RequestedValue,
     TemperatureMode,
     build_requests,
+    import_named_code,
     parse_transforms,
     select_estimators,
     select_measures,
@@ -190,6 +191,7 @@ class Study:
         *,
         data: str | Path | None = None,
         trust_pickle: bool = False,
+        trust_code: bool = False,
     ) -> Study:
         """Return the study that a TOML file or a mapping describes.
 
@@ -202,6 +204,9 @@ class Study:
         trust_pickle : bool
             Whether the user's models may be loaded from pickle files, which can run any code. A
             TOML file cannot set this.
+        trust_code : bool
+            Whether estimators, measures, metrics and transforms may be named by ``module:name``,
+            which imports the module and can run any code. A TOML file cannot set this.
 
         Raises
         ------
@@ -211,11 +216,13 @@ class Study:
             If a name or key does not exist.
         """
         if isinstance(path_or_table, Mapping):
-            study = _parse_study(path_or_table, "study", Path(), data)
+            table = import_named_code(path_or_table, trust_code=trust_code)
+            study = _parse_study(table, "study", Path(), data)
         else:
             path = Path(path_or_table)
             table = read_toml(path)
             with prefix_errors(path.name):
+                table = import_named_code(table, trust_code=trust_code)
                 study = _parse_study(table, path.stem, path.parent, data)
         models = tuple(replace(model, trust_pickle=trust_pickle) for model in study.models)
         return replace(study, models=models)

@@ -106,7 +106,7 @@ def test_pages_of_other_toys_have_summaries_and_drawable_charts() -> None:
     found = pages()
     assert "81.0 % under covariate shift and of 73.8 % under label shift" in found["worlds"]
     assert "still 0.250 after 10,000 epochs of gradient descent" in found["skews"]
-    assert "The theorem does not apply: it requires at least 350,563" in found["spurious"]
+    assert "it requires at least 350,563 source rows" in found["spurious"]
     counts = {"worlds": 2, "skews": 4, "spurious": 2}
     for name, page in found.items():
         assert f"<title>&lt;b&gt;{name}</title>" in page

@@ -75,16 +75,16 @@ def describe_theorem(toy: SpuriousToy, rows: Sequence[SpuriousRow], n: int) -> s
     """Return sentences that compare the error of ATC-MC with the bound and check its condition."""
     largest = max(abs(row.estimates["atc-mc"] - row.truth) for row in rows)
     required = toy.min_rows()
-    condition = (
-        f"The theorem applies: it requires at least {required:,} source rows."
-        if n >= required
-        else f"The theorem does not apply: it requires at least {required:,} source rows, so the "
-        "bound is not guaranteed here."
-    )
+    error = f"the largest error of ATC-MC is {format_percent(largest)} points"
+    if n < required:
+        return (
+            f"Theorem 3, which bounds the error of ATC-MC, does not apply at n = {n:,}: it requires at "
+            f"least {required:,} source rows. Here, {error}."
+        )
     return (
         f"Theorem 3 bounds the error of ATC-MC by {format_percent(toy.atc_error_bound(n))} points at "
-        f"n = {n:,}, with a probability of 95 %; the largest error is {format_percent(largest)} "
-        f"points. {condition}"
+        f"n = {n:,}, with a probability of 95 %; {error}. The theorem applies: it requires at least "
+        f"{required:,} source rows."
     )
 
 

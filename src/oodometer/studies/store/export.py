@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from oodometer.core.errors import InputError
-from oodometer.data.atomic import atomic_write
 from oodometer.studies.store.records import ResultKey
 
 ACCURACY = "accuracy"
@@ -185,23 +182,3 @@ def _uniform_column(cells: list[Any]) -> Any:
         return pa.array(cells, type=pa.float64())
     texts = [cell if cell is None or isinstance(cell, str) else json.dumps(cell) for cell in cells]
     return pa.array(texts, type=pa.string())
-
-
-def write_table(table: Any, path: Path) -> None:
-    """Write a table atomically as Parquet or CSV, depending on the extension of the file."""
-    from pyarrow import csv, parquet
-
-    writers = {".parquet": parquet.write_table, ".csv": csv.write_csv}
-    writer = writers.get(path.suffix.lower())
-    if writer is None:
-        raise InputError(
-            f"Cannot write rows to {path.name!r}. Use a name that ends in {' or '.join(writers)}."
-        )
-    try:
-        with atomic_write(path) as partial:
-            writer(table, partial)
-    except OSError as error:
-        raise InputError(
-            f"Cannot write rows to {str(path)!r}: {error.strerror or error}. Free disk space or "
-            "change the permissions, or choose another file."
-        ) from error

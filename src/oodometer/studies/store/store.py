@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.data.atomic import lock_folder
+from oodometer.data.atomic import lock_folder, write_table
 from oodometer.studies.store import export as table
 from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.store.records import (
@@ -205,7 +205,7 @@ class Store:
 
     def export(self, path: str | Path, keys: Collection[ResultKey] | None = None) -> None:
         """Write results to a Parquet or CSV file, depending on its extension."""
-        table.write_table(self.to_table(keys), Path(path))
+        write_table(self.to_table(keys), Path(path))
 
 
 def _model_row(model: ModelRecord) -> tuple[Any, ...]:
