@@ -66,9 +66,7 @@ def test_folder_and_file_can_be_mixed_and_a_folder_is_one_target(folder: Path) -
 @pytest.mark.parametrize("words", [(), ("--stream", "--segment-by", "site")])
 def test_source_is_read_once(folder: Path, words: tuple[str, ...]) -> None:
     with (
-        mock.patch.object(
-            reference, "read_whole_source", wraps=reference.read_whole_source
-        ) as load,
+        mock.patch.object(reference, "whole_source", wraps=reference.whole_source) as load,
         mock.patch.object(reference, "Reference", wraps=Reference) as learn,
     ):
         run_json(folder, "estimate", "source.parquet", *MONTHS, *FEW, *words)

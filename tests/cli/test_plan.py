@@ -67,9 +67,9 @@ def test_output_must_be_a_csv_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("width", "message"),
     [
-        ("2", "half_width must be a fraction above 0 and below 0.5; got 2. Did you mean 0.02?"),
-        ("0", "half_width must be a fraction above 0"),
-        ("-1", "half_width must be a fraction above 0"),
+        ("2", "--half-width must be a fraction above 0 and below 0.5; got 2. Did you mean 0.02?"),
+        ("0", "--half-width must be a fraction above 0"),
+        ("-1", "--half-width must be a fraction above 0"),
     ],
 )
 def test_half_width_must_be_a_fraction(folder: Path, width: str, message: str) -> None:

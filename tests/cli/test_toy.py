@@ -51,7 +51,7 @@ def test_skews_shows_margins_and_writes_a_report(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "20 epochs" in result.stdout
     assert (tmp_path / "skews.html").is_file()
-    assert_one_line_error(run(tmp_path, *words, "--p-sp", "0.4"), "p_sp must be above 0.5")
+    assert_one_line_error(run(tmp_path, *words, "--p-sp", "0.4"), "--p-sp must be above 0.5")
 
 
 def test_hypersphere_shows_a_table_and_writes_a_report(tmp_path: Path) -> None:
