@@ -334,7 +334,7 @@ def test_missing_models_and_unknown_names_are_rejected() -> None:
     with pytest.raises(
         InputError, match="transform must be a name, a Transform or a function; got <class"
     ):
-        invariance(Linear(), vectors(5), transform=Noise)  # type: ignore[arg-type]
+        invariance(Linear(), vectors(5), transform=Noise)
     with pytest.raises(InputError, match="No transform is called 'nois'"):
         invariance(Linear(), vectors(5), transform="nois")
     with pytest.raises(InputError, match="No model is called 'x'"):

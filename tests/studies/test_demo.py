@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def test_images_are_changed_as_by_opencv() -> None:
     turn = cv2.getRotationMatrix2D((15.5, 15.5), 25, 1.0)
     shear = np.array([[1, 0.2, -3.1], [0, 1, 0]])
     square = np.ones((4, 4), np.uint8)
-    expected = {
+    expected: dict[str, Any] = {
         "rotated 25°": lambda image: cv2.warpAffine(image, turn, (32, 32)),
         "sheared": lambda image: cv2.warpAffine(image, shear, (32, 32)),
         "blurred": lambda image: cv2.GaussianBlur(image, (0, 0), 3.0),
