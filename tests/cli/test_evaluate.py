@@ -44,7 +44,7 @@ def test_severities_of_corruptions_can_be_selected(network_folder: Path) -> None
     words = ("evaluate", "toy_nets:images", "pictures.npz", "--corruption", "glass_blur-2,fog-2")
     content = run_json(network_folder, *words, "--metric", "error")
     assert [row["severities"] for row in content["corrupted"]] == ["published", "published"]
-    message = "glass_blur has no relative severities. Use severities='published'."
+    message = "glass_blur has no relative severities. Use --severities published."
     assert_one_line_error(run(network_folder, *words, "--severities", "relative"), message)
     message = "severities must be published or relative; got 'own'."
     assert_one_line_error(run(network_folder, *words, "--severities", "own"), message)

@@ -53,6 +53,8 @@ NOT_RUN = {
     "oodometer pool run SPEC": ("SPEC is a pool", "oodometer pool run little.toml"),
     "oodometer study run SPEC": ("SPEC is a study", "oodometer study run digits.toml"),
 }
+# Command whose arguments are optional, because options can replace them.
+NEEDS_FILES_OR_A_MODEL = ("oodometer estimate",)
 POOL = """
 name = "little"
 group = "hypersphere"
@@ -135,6 +137,8 @@ def quoted_commands() -> set[str]:
 
 def is_name(command: str) -> bool:
     """Return whether the words are only the name of a command that needs arguments."""
+    if command in NEEDS_FILES_OR_A_MODEL:
+        return True
     words, group = command.split()[1:], typer.main.get_command(cli.app)
     for word in words:
         if word not in getattr(group, "commands", {}):

@@ -371,7 +371,7 @@ def estimate(
       oodometer estimate validation.parquet "scores/*.parquet" --workers 4
 
     Example:
-      oodometer estimate --model m.onnx --source-data old/ --target-data new/
+      oodometer estimate --model my:net --source-data a.npz --target-data b.npz
     """
     check_fraction(fail_below, "--fail-below")
     check_report_path(html)

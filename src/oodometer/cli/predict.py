@@ -70,7 +70,7 @@ def predict(
     GROUP-DOMAIN.parquet.
 
     Example:
-      oodometer predict model.onnx new_site/ -o target.parquet
+      oodometer predict model.onnx photos/ -o photos.parquet
 
     Example:
       oodometer predict model.onnx camelyon17 ood-test --output target.parquet
