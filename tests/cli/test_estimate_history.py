@@ -43,7 +43,7 @@ def test_without_history_the_range_is_that_of_reference_cases(folder: Path) -> N
     assert shift["n_suites"] >= 12
     assert shift["low"] <= headline["low"] <= headline["high"] <= shift["high"]
     assert "similar to (exchangeable with) the reference cases" in shift["assumes"]
-    shown = " ".join(run(folder, *ESTIMATE).stdout.split())
+    shown = " ".join(run(folder, *ESTIMATE, "--verbose").stdout.split())
     assert "Confidence interval (sampling error only): " in shown
     assert f"{shift['n_suites']} suites of reference cases" in shown
 
@@ -53,7 +53,7 @@ def test_without_history_and_calibration_the_range_is_unknown(folder: Path) -> N
     result = run_json(folder, *ESTIMATE, *words)
     assert result["shift"] is None
     assert "unknown without past domains" in str(result["verdict"])
-    assert "Typical range: unknown" in run(folder, *ESTIMATE, *words).stdout
+    assert "Typical range: unknown" in run(folder, *ESTIMATE, *words, "--verbose").stdout
 
 
 def test_table_of_estimates_and_truths_gives_a_range(folder: Path) -> None:
@@ -68,7 +68,7 @@ def test_table_of_estimates_and_truths_gives_a_range(folder: Path) -> None:
     assert shift["low"] < headline["value"] < shift["high"]
     assert shift["high"] < plain["shift"]["high"]
     assert "points too high on average" in str(result["verdict"])
-    words = (*history_options("past.parquet"), "--html", "page.html")
+    words = (*history_options("past.parquet"), "--html", "page.html", "--verbose")
     shown = " ".join(run(folder, *ESTIMATE, *words).stdout.split())
     assert "(90 %, typical of 19 past domains and " in shown
     page = (folder / "page.html").read_text()

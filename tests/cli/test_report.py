@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from oodometer.cli._options import DatasetFileOptions, ModelOptions
+from oodometer.cli.estimate import ModelInputs
 from oodometer.testing import toy_pair
 from tests.cli.test_estimate import columns
 from tests.cli.test_study import MODEL, SPEC
@@ -110,10 +113,19 @@ def test_report_takes_the_options_of_estimate(folder: Path, case: str) -> None:
     assert expected[case] in pages[0]
 
 
+# A report is made of files of predictions, so `report` has no options of a model and its data.
+MODEL_OPTIONS = {
+    f"--{each.name.replace('_', '-')}"
+    for group in (ModelInputs, DatasetFileOptions, ModelOptions)
+    for each in fields(group)
+}
+
+
 def test_report_has_every_option_of_an_estimate(folder: Path) -> None:
     helps = [run(folder, name, "--help").stdout for name in ("estimate", "report")]
-    estimate, report = (set(re.findall(r"--[a-z][a-z-]+", text)) for text in helps)
-    assert estimate - report == {"--fail-below", "--verbose"}
+    estimate, report = (set(re.findall(r"--[a-z][a-z-]*[a-z](?![a-z-])", text)) for text in helps)
+    assert estimate - report == {"--fail-below", "--verbose"} | MODEL_OPTIONS - report
+    assert "--model" in MODEL_OPTIONS
 
 
 def test_title_and_date_of_a_study_are_options(folder: Path) -> None:

@@ -171,7 +171,7 @@ class Assessment(ResultViews):
     >>> result.n_target, result.source_accuracy, round(result["ac"].value, 3)
     (2, 0.5, 0.8)
     >>> result
-    Assessment(accuracy=0.5, interval=(0, 1), typical_range=None, status='critical', ...)
+    Assessment(accuracy=0.55, interval=(0, 1), typical_range=None, status='warning', ...)
     """
 
     renderer: ClassVar[str] = "oodometer.report.assessment_views"
