@@ -161,14 +161,15 @@ def assess(
             n_source=source.n,
             n_target=n_target,
         )
-    best = _corrected(estimates[method], shift) if method in estimates else None
+    from_labels = {}
+    if label_estimate is not None:
+        from_labels = {label_estimate.method: label_estimate.estimate}
+    best = _corrected({**estimates, **from_labels}[method], shift)
     if requested:
         names = {*requested, method}
         estimates = {name: one for name, one in estimates.items() if name in names}
         skipped = {}
-    if label_estimate is not None:
-        estimates[label_estimate.method] = label_estimate.estimate
-    best = estimates[method] if best is None else best
+    estimates |= from_labels
     segments: tuple[Segment, ...] = ()
     if segment_inputs is not None:
         segments = _estimate_segments(

@@ -225,8 +225,8 @@ def fit_logistic(rows: Floats, is_target: Bools, weights: Floats | None = None) 
     They minimize Σ log(1 + e^(∓x·w)) + ½‖w‖², where the sign is − for target rows and + for source
     rows; `weights` are the weights of the terms of the sum, 1 by default. The last coefficient, the
     intercept, is not penalized. A step that increases the loss is halved until the loss no longer
-    increases. The result equals that of scikit-learn, which is not
-    used because importing it takes longer than running all estimators.
+    increases. The result equals that of scikit-learn, which is not used because importing it takes
+    longer than running all estimators.
     """
     penalty = np.append(np.ones(rows.shape[1] - 1), 0.0)
     coefficients = np.zeros(rows.shape[1])

@@ -25,7 +25,7 @@ estimate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -80,7 +80,7 @@ OTHER_MODELS_EXPONENT = 0.5
 MIN_PROBABILITY = 1e-4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RegimeSource:
     """Number of source rows per label, and outputs and labels of at most 10,000 rows.
 
@@ -105,14 +105,14 @@ class RegimeSource:
         return np.asarray(self.counts / self.counts.sum())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RegimeSummary:
     """Estimates and weights of the regimes, and a sample of the rows for the bootstrap.
 
-    `values` and `weights` are those of AC, AC after label shift and COT. `shares` are
-    the class frequencies that MLLS finds, `auc_deviations` is the distance of `auc` from 0.5 in
-    standard errors, and `misfit` that of label shift. `transport` is None if there are decisions, to which COT
-    does not apply. `sample` has the probabilities, and `classes` the predicted classes, of some of
+    `values` and `weights` are those of AC, AC after label shift and COT. `shares` are the class
+    frequencies that MLLS finds, `auc_deviations` is the distance of `auc` from 0.5 in standard
+    errors, and `misfit` is the misfit of label shift. `transport` is None if COT is not used: with two
+    classes or with given decisions. `sample` has the probabilities, and `classes` the predicted classes, of some of
     the `n` target rows. `correctness` is the mean probability of being correct given other models,
     and `sample_correctness` that of the sampled rows; both are None without other models.
     `correctness_error` is the standard error of `correctness` that the source causes.
@@ -210,20 +210,19 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
             coefficients = fit_logistic(inputs, rows.correct)
             covariance = coefficient_covariance(inputs, rows.correct, coefficients)
         return RegimeSource(
-            label_counts(source),
-            MLLS().learn(source),
-            rows.log_probs,
-            require_labels(rows),
-            rows.classes,
-            rows.confidence,
-            confidence_edges(rows),
-            coefficients,
-            covariance,
+            counts=label_counts(source),
+            label_shift=MLLS().learn(source),
+            log_probs=rows.log_probs,
+            labels=require_labels(rows),
+            classes=rows.classes,
+            confidences=rows.confidence,
+            confidence_edges=confidence_edges(rows),
+            correctness=coefficients,
+            correctness_covariance=covariance,
         )
 
     def summarize(self, learned: RegimeSource, batch: Predictions) -> RegimeSummary:
         """Compute the estimates of the three regimes and their weights."""
-        probs = batch.probs
         shares = MLLS().summarize(learned.label_shift, batch).shares
         confidence = float(batch.confidence.mean(dtype=np.float64))
         transport = None
@@ -245,25 +244,29 @@ class RegimeWeighting(StreamingEstimator[RegimeSource, RegimeSummary]):
         )
         if transport is None:
             weights = np.array([weights[0] + weights[2], weights[1], 0.0])
+        adjusted = confidence + _mean_adjustment(learned, shares, batch)
         stride = -(-batch.n // _label_shift_em.max_bootstrap_rows(batch.k))
+        summary = RegimeSummary(
+            n=batch.n,
+            values=np.array([confidence, adjusted, transported]),
+            weights=weights,
+            shares=shares,
+            auc=auc,
+            auc_deviations=(auc - 0.5) / auc_error,
+            auc_reweighted=auc_reweighted,
+            misfit=misfit,
+            transport=transport,
+            sample=batch.probs[::stride].astype(np.float64),
+            classes=batch.classes[::stride],
+        )
         correctness = correctness_given_others(learned, batch)
-        return RegimeSummary(
-            batch.n,
-            np.array(
-                [confidence, confidence + _mean_adjustment(learned, shares, batch), transported]
-            ),
-            weights,
-            shares,
-            auc,
-            (auc - 0.5) / auc_error,
-            auc_reweighted,
-            misfit,
-            transport,
-            probs[::stride].astype(np.float64),
-            batch.classes[::stride],
-            None if correctness is None else float(correctness.mean()),
-            None if correctness is None else correctness[::stride],
-            0.0 if correctness is None else correctness_error(learned, batch, correctness),
+        if correctness is None:
+            return summary
+        return replace(
+            summary,
+            correctness=float(correctness.mean()),
+            sample_correctness=correctness[::stride],
+            correctness_error=correctness_error(learned, batch, correctness),
         )
 
     def finish(self, learned: RegimeSource, total: RegimeSummary) -> Estimate:
