@@ -63,12 +63,12 @@ def _column_names() -> list[str]:
 
 
 def _error_cells(cells: Sequence[EstimationErrorRow]) -> list[str]:
-    by_column = {(cell.estimator, cell.calibration): cell.mae for cell in cells}
+    by_column = {(cell.estimator, str(cell.calibration)): cell.mae for cell in cells}
     texts = []
     for name, mode in _columns():
-        error = by_column.get((name, mode)) or by_column.get((name, "unknown"))  # type: ignore[call-overload]
+        error = by_column.get((name, mode)) or by_column.get((name, "unknown"))
         known = error is not None and error.mean is not None
-        texts.append(f"{error.mean:.2f} ± {error.sd:.2f}" if known else MISSING_CELL)
+        texts.append(f"{error.mean:.2f} ± {error.sd:.2f}" if error and known else MISSING_CELL)
     return texts
 
 
