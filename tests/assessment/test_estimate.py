@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from oodometer.assessment.cbpe import METRIC_NAMES
 from oodometer.assessment.headline import describe_regime
 from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
 from oodometer.assessment.reference import Reference
-from oodometer.core.calibration import calibrate
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
@@ -533,11 +531,3 @@ def test_source_as_target_has_the_bound_of_atc_in_a_note() -> None:
 def test_other_target_has_no_note_about_the_source() -> None:
     source = toy_predictions(300)
     assert oodometer.estimate(source, toy_predictions(300, seed=1), replicates=20).notes == ()
-
-
-def test_calibration_is_fitted_only_for_methods_that_read_it() -> None:
-    source, _ = toy_pair()
-    with mock.patch("oodometer.assessment._estimate.calibrate", wraps=calibrate) as fit:
-        for name in ("ac", "cot"):
-            FittedEstimators.fit(source, [get(name)])
-    assert [call.args[1] for call in fit.call_args_list] == ["temperature", "auto"]

@@ -504,8 +504,6 @@ class FittedEstimators:
     ) -> FittedEstimators:
         """Learn from a source; see `estimates`."""
         source = validate_source(source)
-        if not any(getattr(method, "reads_probabilities", False) for method in methods):
-            calibration = "temperature"  # no method would use the result of a further calibration
         learned, _ = learn_source(
             source, temperature, calibration, target_has_probs=target_has_probs, seed=seed
         )
