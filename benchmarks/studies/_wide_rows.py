@@ -14,8 +14,10 @@ VALUE_COLUMNS = ("measure", "value", "low", "high", "reason", "facts")
 # Columns that name an evaluation.
 KEY_COLUMNS = ["model", "tested_on"]
 ACCURACY = "accuracy"
+# GDE reads only decisions, so temperature scaling does not change it.
+REPEATED = ("gde (pre-T)",)
 # Values are rounded to this number of decimals: far below their sampling errors.
-DECIMALS = 5
+DECIMALS = 4
 
 
 def wide_rows(rows: Any, *, decimals: int = DECIMALS) -> Any:
@@ -29,7 +31,7 @@ def wide_rows(rows: Any, *, decimals: int = DECIMALS) -> Any:
     frame = rows.to_pandas()
     own = [name for name in frame.columns if name not in VALUE_COLUMNS]
     evaluations = frame[own].drop_duplicates(KEY_COLUMNS).set_index(KEY_COLUMNS)
-    measured = frame[frame["measure"] != ACCURACY]
+    measured = frame[~frame["measure"].isin((ACCURACY, *REPEATED))]
     values = measured.set_index([*KEY_COLUMNS, "measure"])["value"].unstack("measure")
     values = values.round(decimals).astype("float32")
     wide = evaluations.join(values).reset_index().sort_values(KEY_COLUMNS)
