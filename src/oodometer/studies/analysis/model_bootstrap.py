@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -42,6 +42,7 @@ from oodometer.studies.analysis._weighted_statistics import (
     weighted_tau,
 )
 from oodometer.studies.analysis.averaged_correlations import RESIDUAL_DECIMALS
+from oodometer.studies.analysis.estimation_error import find_estimates
 from oodometer.studies.analysis.evaluation_table import RECIPE_PREFIX, EvaluationTable
 from oodometer.studies.analysis.grouped_scores import RowGroups
 from oodometer.studies.analysis.kendall_family import PAIR_COLUMNS, TAU_STATISTICS
@@ -158,8 +159,6 @@ def model_clusters(table: EvaluationTable) -> Ints:
 
 
 def _with_one_test_domain(table: EvaluationTable) -> EvaluationTable:
-    from dataclasses import replace
-
     return replace(table, tested_on=np.zeros_like(table.tested_on))
 
 
@@ -482,18 +481,88 @@ def compare_two_measures(
     >>> result.first_value, result.verdict, result.models
     (1.0, 'held', 12)
     """
+    settings = {"replicates": replicates, "resample_domains": resample_domains, "seed": seed}
+    return compare_by_statistics(table, first, second, statistics=[statistic], **settings)[
+        statistic
+    ]
+
+
+def compare_by_statistics(
+    table: Any,
+    first: str,
+    second: str,
+    *,
+    statistics: Sequence[str] | None = None,
+    replicates: int = DEFAULT_REPLICATES,
+    resample_domains: bool | None = None,
+    seed: int = 0,
+) -> dict[str, MeasureDifference]:
+    """Compare two measures by several statistics, as `compare_two_measures` does by one.
+
+    Parameters
+    ----------
+    table : EvaluationTable, path, data frame or mapping of columns
+        Evaluations of models on domains; see `compare_measures`.
+    first, second : str
+        Measures of the table.
+    statistics : sequence of str, optional
+        Names of statistics. Default: the statistics of `compare_measures` that are defined for both
+        measures, and ``estimation_error`` if both are estimators of this package.
+    replicates : int
+        Number of bootstrap replicates, at least 1,000.
+    resample_domains : bool, optional
+        Whether to draw test domains as well as models. Default: if there are at least 8.
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    dict of str to MeasureDifference
+        By statistic.
+
+    Raises
+    ------
+    UnknownName
+        If the table has no such measure, or there is no such statistic.
+    NotApplicable
+        If a requested statistic is undefined, or if every training set has a single configuration.
+    InputError
+        If the table cannot be read, or `replicates` is too small.
+
+    Examples
+    --------
+    >>> n = range(12)
+    >>> table = {"model": [f"m{i}" for i in n], "trained_on": ["a"] * 12, "tested_on": ["b"] * 12,
+    ...     "accuracy": [0.5 + i / 50 for i in n], "good": n, "poor": [(5 * i) % 12 for i in n]}
+    >>> results = compare_by_statistics(table, "good", "poor")
+    >>> results["r2_pearson"].verdict, "id_tau" in results
+    ('held', False)
+    """
     table = EvaluationTable.open(table)
     for name in (first, second):
         if name not in table.measures:
             raise UnknownName("measure", name, table.measures)
     both = ~np.isnan(table.measures[first]) & ~np.isnan(table.measures[second])
-    settings = {"replicates": replicates, "resample_domains": resample_domains, "seed": seed}
-    result = bootstrap_statistics(
-        table.select_rows(both), [statistic], measures=(first, second), **settings
-    )[statistic]
-    from dataclasses import replace
+    if not both.any():
+        raise NotApplicable(f"no evaluation has values of both {first!r} and {second!r}")
+    names = _default_statistics(table, first, second) if statistics is None else statistics
+    drawn = bootstrap_statistics(
+        table.select_rows(both), names, measures=(first, second), replicates=replicates,
+        resample_domains=resample_domains, seed=seed,
+    )  # fmt: skip
+    results = {}
+    for name, result in drawn.items():
+        if statistics is None and np.isnan(result.values).any():
+            continue
+        difference = result.difference(first, second)
+        results[name] = replace(difference, left_out=int((~both).sum()))
+    return results
 
-    return replace(result.difference(first, second), left_out=int((~both).sum()))
+
+def _default_statistics(table: EvaluationTable, first: str, second: str) -> list[str]:
+    estimates = {first, second} <= set(find_estimates(table))
+    names = [name for name in STATISTIC_LABELS if estimates or name not in RAW_STATISTICS]
+    return [*names, "estimation_error"] if estimates else names
 
 
 def bootstrap_statistics(
@@ -871,9 +940,22 @@ def _residuals(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _column_ranks(columns: Floats, weights: Floats) -> Floats:
-    """Return the ranks of each column among its rows, with its weights."""
-    pairs = zip(columns.T, weights.T, strict=True)
-    return np.stack([weighted_ranks(x, w[:, None])[:, 0] for x, w in pairs], axis=1)
+    """Return the ranks of each column among its rows, with its own weights; ties get mean ranks."""
+    order = np.argsort(columns, axis=0, kind="stable")
+    values = np.take_along_axis(columns, order, axis=0)
+    counts = np.take_along_axis(weights, order, axis=0)
+    up_to = np.cumsum(counts, axis=0)
+    index = np.arange(len(columns))[:, None]
+    changes = values[1:] != values[:-1]
+    edge = np.ones((1, columns.shape[1]), dtype=np.bool_)
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, changes]), index, 0), axis=0)
+    last = np.where(np.concatenate([changes, edge]), index, len(columns))
+    last = np.minimum.accumulate(last[::-1], axis=0)[::-1]
+    before = np.take_along_axis(up_to - counts, first, axis=0)
+    ranks = np.empty_like(weights)
+    sorted_ranks = (before + np.take_along_axis(up_to, last, axis=0) + 1.0) / 2
+    np.put_along_axis(ranks, order, sorted_ranks, axis=0)
+    return ranks
 
 
 def _known_spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
