@@ -20,7 +20,7 @@ from benchmarks._results import RESULTS, machine_facts, markdown_table
 from benchmarks.studies._claims import ClaimResult, get_claim, results_to_json
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
-from oodometer.studies.analysis.model_bootstrap import model_clusters
+from oodometer.studies.analysis.model_resampling import model_clusters
 from oodometer.studies.analysis.truth_reliability import TruthReliability, truth_reliability
 
 PAGES = RESULTS / "studies"

@@ -69,7 +69,7 @@ def tau_replicates(
         ]
         for _, datasets in scores
     ]
-    return np.nanmean(np.array(taus), axis=1)
+    return np.asarray(np.nanmean(np.array(taus), axis=1))
 
 
 def drawn_models(models: int) -> Floats:
