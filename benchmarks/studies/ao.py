@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks._results import data_folder
 from benchmarks.studies._claims import ClaimResult
 from benchmarks.studies._comparison_page import study_rows
-from benchmarks.studies._pages import PAGES, Page, write
+from benchmarks.studies._pages import STORED_OPTION, Page, rows_note, stored_rows, write
 from benchmarks.studies._published_figures import AO, AO_ADJUSTED, AO_FACTORS
 from oodometer.cli._runtime import error_console
 from oodometer.metrics.adversarial import AdversarialError
@@ -48,10 +48,6 @@ OOD = "OOD error"
 ATTACK = AdversarialError(steps=10, rows=40, unit="rms")
 SEVERITY = 3
 SEVERITIES: SeverityScale = "relative"
-# Option that reads the rows of the last run instead of measuring.
-STORED_OPTION = "--stored"
-# Metadata of the Parquet file: the commit at which the rows were measured.
-ROWS_COMMIT_KEY = b"rows_commit"
 
 
 def studies(data: Path) -> dict[str, Study]:
@@ -251,17 +247,6 @@ def picture(table: EvaluationTable) -> Any:
     return (boxes + numbers).properties(width=30 * len(order), height=22 * len(order))
 
 
-def stored_rows() -> Any:
-    """Return the rows of the committed Parquet file, to write the page again without measuring."""
-    from pyarrow import parquet
-
-    rows = parquet.read_table(PAGES / "ao.parquet")
-    facts = rows.schema.metadata
-    measured = facts.get(ROWS_COMMIT_KEY, facts[b"commit"])
-    rows = rows if "recipe.few_shot" in rows.column_names else with_settings(rows)
-    return rows.replace_schema_metadata({**facts, ROWS_COMMIT_KEY: measured})
-
-
 def measured_rows(data: Path) -> Any:
     with progress_bar(error_console()) as progress:
         parts = {name: study_rows(one, progress=progress) for name, one in studies(data).items()}
@@ -274,13 +259,10 @@ def main() -> int:
     if data is None and not stored:
         print("The research data are not available on this machine; nothing was measured.")
         return 0
-    rows = stored_rows() if stored or data is None else measured_rows(data)
+    rows = stored_rows("ao") if stored or data is None else measured_rows(data)
     table = EvaluationTable.read(rows, measures=METRICS)
     result = page(table)
-    measured = (rows.schema.metadata or {}).get(ROWS_COMMIT_KEY)
-    if measured is not None:
-        note = f"The rows were measured at commit {measured.decode()}; only the analysis is newer."
-        result = replace(result, notes=(*result.notes, note))
+    result = replace(result, notes=(*result.notes, *rows_note(rows)))
     write(result, rows, picture(table))
     return 0
 
