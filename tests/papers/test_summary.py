@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from benchmarks.studies import summary
-from benchmarks.studies._claims import NOT_RUN, VERDICTS, ClaimResult, all_claims, get_claim
+from benchmarks.studies._claims import (
+    NOT_RUN,
+    VERDICTS,
+    ClaimResult,
+    all_claims,
+    get_claim,
+    read_results,
+)
 from benchmarks.studies._pages import PAGES
 
 # Names that contain digits.
@@ -16,7 +23,7 @@ NAMES_WITH_DIGITS = re.compile(r"CIFAR-10(\.1)?|DIS2|R2")
 
 
 def stored() -> dict[str, dict[str, Any]]:
-    return summary.read_results(PAGES)
+    return read_results(PAGES)
 
 
 def test_page_has_the_verdicts_of_the_stored_results() -> None:
@@ -80,7 +87,10 @@ def test_page_without_markers_is_refused() -> None:
 
 
 def test_scale_adds_up() -> None:
-    pages = {"a": {"scale": {"models": 3, "evaluations": 10}}, "b": {"scale": None}}
+    pages: dict[str, dict[str, Any]] = {
+        "a": {"scale": {"models": 3, "evaluations": 10}},
+        "b": {"scale": None},
+    }
     assert summary.scale_sentence(pages).startswith(
         "The 1 studies have 3 models and 10 evaluations"
     )
