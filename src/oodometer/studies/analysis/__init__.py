@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     )
     from oodometer.studies.analysis.pretrained_accuracies import add_pretrained_accuracies
     from oodometer.studies.analysis.rank_correlation import correlate_with_error
+    from oodometer.studies.analysis.reliability import TruthReliability, truth_reliability
     from oodometer.studies.analysis.training_strategies import (
         AugmentationAccuracy,
         StrategyGap,
         augmentation_effects,
         training_strategy_gaps,
     )
-    from oodometer.studies.analysis.truth_reliability import TruthReliability, truth_reliability
 
 __all__ = [
     "ANALYSES",
@@ -113,11 +113,11 @@ if not TYPE_CHECKING:
             "BOOTSTRAP_STATISTICS": "model_bootstrap",
             "BootstrapReplicates": "model_bootstrap",
             "MeasureDifference": "model_bootstrap",
-            "TruthReliability": "truth_reliability",
+            "TruthReliability": "reliability",
             "bootstrap_statistics": "model_bootstrap",
             "compare_by_statistics": "model_bootstrap",
             "compare_two_measures": "model_bootstrap",
-            "truth_reliability": "truth_reliability",
+            "truth_reliability": "reliability",
             "AnalysisResult": "analyses",
             "ArchitecturePerformance": "hyperparameter_selection",
             "AugmentationAccuracy": "training_strategies",
