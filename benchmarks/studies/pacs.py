@@ -28,7 +28,7 @@ TEXT = StudyText(
         "96 pixels, trained on one domain each: all training rows, 50, 20 or 5 per class; label noise "
         "0 or 0.3; weight decay 0 or 0.001; some with RandAugment or flips and crops; four seeds. True "
         "accuracies and estimates use all rows of each domain (of the training domain, those that are "
-        "neither training rows nor source), neighborhoods 500 images per domain with 10 draws."
+        "neither training rows nor source), neighborhoods 500 images per domain with 5 draws."
     ),
     differs=(
         "The paper does not use PACS; its CI10 row is shown instead, in which networks are trained as a "
