@@ -51,7 +51,7 @@ TEXT = StudyText(
     heads=True,
 )
 MEASURES = ("ni-randaugment", "ni-translate", "ni-erase", "ni-flip_crop", "ms-randaugment",
-            "pa-randaugment", *OUTPUTS, "cot", "cot (pre-T)", "entropy-target")  # fmt: skip
+            "pa-randaugment", *OUTPUTS, "entropy-target")  # fmt: skip
 PAIR = ("ni-randaugment", "atc-mc")
 SOURCE, NATURAL = "cifar-10-jpeg", "tiny-imagenet"
 
