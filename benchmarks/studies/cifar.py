@@ -2,7 +2,7 @@
 
 Garg et al. 2022 (ATC), Tables 1 and 3 and Fig. 6; Ng et al. 2023 (NI), Table 2, CI10. Two studies
 share one pool: `cifar.toml` (all rows of CIFAR-10 and Tiny-ImageNet) and `cifar_corruptions.toml`
-(500 rows of each corrupted set). Takes about two hours on two cores.
+(500 rows of each corrupted set).
 """
 
 from __future__ import annotations

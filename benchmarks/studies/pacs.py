@@ -2,7 +2,7 @@
 
 Ng et al. 2023 (NI) do not use PACS; their CI10 row is shown as the most similar one: photographs,
 several training domains and architectures. The errors of the estimators correspond to Garg et al.
-2022 (ATC), Table 1. Takes about an hour and a half on two cores.
+2022 (ATC), Table 1. Takes about half an hour of CPU time.
 """
 
 from __future__ import annotations
