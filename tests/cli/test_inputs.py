@@ -97,14 +97,21 @@ def test_predict_then_estimate_equals_estimate_with_a_model(forest: Path) -> Non
     assert [segment["segment"] for segment in direct["segments"]] == ["north", "south"]
 
 
-def test_report_of_a_model_is_written(forest: Path) -> None:
+def test_report_of_a_model_is_the_same_by_both_commands(forest: Path) -> None:
     pytest.importorskip("altair")
-    result = run(
-        forest, "estimate", "--model", "forest.skops", "--source-data", "val.csv",
-        "--target-data", "new.csv", *INPUTS, "--replicates", "20", "--html", "report.html",
+    words = (
+        "--model", "forest.skops", "--source-data", "val.csv", "--target-data", "new.csv",
+        *INPUTS, "--replicates", "20", "--html", "report.html",
     )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert "SHA-256 of val.csv" in (forest / "report.html").read_text()
+    pages = []
+    for command in ("estimate", "report"):
+        result = run(forest, command, *words)
+        assert result.returncode == 0, result.stderr
+        page = (forest / "report.html").read_text()
+        assert "SHA-256 of val.csv" in page
+        assert f"<code>oodometer {command} --model" in page
+        pages.append(page.replace(f"<code>oodometer {command} ", ""))
+    assert pages[0] == pages[1]
 
 
 @pytest.mark.parametrize(
