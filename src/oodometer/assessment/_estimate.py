@@ -19,7 +19,7 @@ from oodometer.assessment.bootstrap import (
     run_all,
     scale,
 )
-from oodometer.assessment.conformal_interval import History, ShiftInterval
+from oodometer.assessment.conformal_interval import History, HistoryInput, ShiftInterval
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
     LabelledConfidences,
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 # Names, estimators or functions from source and target predictions to an accuracy.
 Method = str | Estimator | Callable[[Predictions, Predictions], float | Estimate]
 MethodsInput = Method | Sequence[Method] | None
-HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
 NO_SCORES_ADVICE = (
     "Most methods need scores of source and target: one column per class, prob_… or logit_…. From "

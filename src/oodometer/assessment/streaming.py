@@ -16,12 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from oodometer.assessment._estimate import (
-    HistoryInput,
-    SegmentInputs,
-    assess,
-)
+from oodometer.assessment._estimate import SegmentInputs, assess
 from oodometer.assessment.bootstrap import EstimatorRun
+from oodometer.assessment.conformal_interval import HistoryInput
 from oodometer.assessment.diagnostics import LabelledConfidences
 from oodometer.assessment.learned_reference import LearnedReference, PreparesTargets, SourceRows
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan

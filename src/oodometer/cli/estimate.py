@@ -19,6 +19,7 @@ from oodometer.assessment.optional_analyses import (
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import combine_segments, row_chunks, time_periods
+from oodometer.assessment.target_labels import read_target_labels
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
@@ -54,7 +55,6 @@ from oodometer.cli._runtime import (
     print_note,
     progress_bar,
 )
-from oodometer.cli._target_labels import read_target_labels
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
@@ -73,7 +73,7 @@ from oodometer.data.prediction_files import (
 from oodometer.report import terminal_assessment
 
 if TYPE_CHECKING:
-    from oodometer.assessment._estimate import HistoryInput
+    from oodometer.assessment.conformal_interval import HistoryInput
     from oodometer.assessment.learned_reference import SourceRows
     from oodometer.assessment.reference import EstimateOptions, Reference
     from oodometer.parallel.runners import Runner
@@ -309,8 +309,8 @@ class ModelInputs:
             return
         if source is not None:
             raise InputError(
-                f"Both SOURCE ({source}) and {next(iter(given_options(self)))} are given. Give files of predictions, SOURCE and "
-                "TARGET, or --model with --source-data and --target-data."
+                f"Both SOURCE ({source}) and {next(iter(given_options(self)))} are given. Give files of "
+                "predictions, SOURCE and TARGET, or --model with --source-data and --target-data."
             )
         if self.source_data and len(self.source_data) > 1:
             raise InputError("--source-data was given more than once. Give one dataset.")
@@ -764,7 +764,8 @@ class _FileAssessor:
         if self.files.target_labels is None:
             target_labels = _partial_labels(file, columns)
         else:
-            target_labels = read_target_labels(self.files.target_labels, target, columns)
+            labels = ScoreFile.open(self.files.target_labels)
+            target_labels = read_target_labels(labels, target, label_column=columns.label_column)
         segments = self.options.read_segments(file, target.n)
         other_models = self._read_other_models(self.files.other_models)
         history = self.history

@@ -1,6 +1,7 @@
 """Statistics that compare measures, computed from a table of evaluations.
 
-`compare_measures` computes the statistics of Ng et al. (2023). `run_analysis` runs one of the other
+`compare_measures` computes the statistics of Ng et al. (2023), and `compare_with_reference` those of
+accuracies on several test sets (Taori et al., 2020). `run_analysis` runs one of the other
 analyses by name; each of these analyses is also available as a function. To add an analysis, write
 a function in a new file, and in `analyses` a second function that puts its result into a table.
 """
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
     from oodometer.studies.analysis.measure_noise import signal_to_noise
     from oodometer.studies.analysis.pretrained_accuracies import add_pretrained_accuracies
     from oodometer.studies.analysis.rank_correlation import correlate_with_error
+    from oodometer.studies.analysis.robustness import (
+        RobustnessComparison,
+        compare_with_reference,
+    )
     from oodometer.studies.analysis.training_strategies import (
         AugmentationAccuracy,
         StrategyGap,
@@ -67,6 +72,7 @@ __all__ = [
     "FactorAnalysis",
     "MeanStd",
     "MeasureComparison",
+    "RobustnessComparison",
     "StrategyGap",
     "add_pretrained_accuracies",
     "adjusted_correlations",
@@ -74,6 +80,7 @@ __all__ = [
     "average_correlations",
     "best_configurations",
     "compare_measures",
+    "compare_with_reference",
     "compare_with_truth",
     "correlate_with_error",
     "correlations_by_difficulty",
@@ -101,6 +108,7 @@ if not TYPE_CHECKING:
             "FactorAnalysis": "factors",
             "MeanStd": "grouped_scores",
             "MeasureComparison": "_compare_measures",
+            "RobustnessComparison": "robustness",
             "SAME_AS_PREFIX": "_compare_measures",
             "STATISTIC_LABELS": "_compare_measures",
             "StrategyGap": "training_strategies",
@@ -110,6 +118,7 @@ if not TYPE_CHECKING:
             "average_correlations": "averaged_correlations",
             "best_configurations": "hyperparameter_selection",
             "compare_measures": "_compare_measures",
+            "compare_with_reference": "robustness",
             "compare_with_truth": "comparison_with_truth",
             "correlate_with_error": "rank_correlation",
             "correlations_by_difficulty": "difficulty_correlations",
