@@ -78,10 +78,12 @@ class LabelingPlan(ResultViews):
                 f"Label all {self.n_rows:,} rows for a confidence interval of ±{points:g} points."
             )
         total = "" if self.n_rows is None else f" of {self.n_rows:,}"
-        return (
-            f"Label {self.n_labels:,}{total} rows for a confidence interval of ±{points:g} points "
-            f"(simple random sampling would need {self.n_labels_without_scores:,})."
+        text = (
+            f"Label {self.n_labels:,}{total} rows for a confidence interval of ±{points:g} points"
         )
+        if self.n_labels_without_scores == self.n_labels:
+            return f"{text}."
+        return f"{text} (simple random sampling would need {self.n_labels_without_scores:,})."
 
     def key_values(self) -> dict[str, Any]:
         return {
@@ -145,7 +147,8 @@ def plan_labels(
     Parameters
     ----------
     target : Predictions, path, data frame or array of probabilities
-        Predictions on the unlabelled data; see `estimate`.
+        Predictions on the unlabelled data; see `estimate`. From predicted classes without scores,
+        rows are chosen at random.
     source : Predictions, path, data frame, or pair (probs, labels), optional
         Predictions on labelled data, to calibrate the confidences of the target. Without a source
         the confidences are assumed to be calibrated.
@@ -176,7 +179,10 @@ def plan_labels(
     (1201, 1801, 1201)
     """
     predictions = open_target(target).predictions
-    scores = predictions.confidence.astype(float)
+    if predictions.has_confidence:
+        scores = predictions.confidence.astype(float)
+    else:
+        scores = np.full(predictions.n, 0.5)  # the largest variance, as nothing is known
     if source is not None:
         labelled = open_source(source, seed=seed).predictions
         scores = expected_correctness(labelled, predictions.reorder_classes(labelled.class_names))
@@ -187,7 +193,7 @@ def plan_labels(
     return replace(
         plan,
         n_rows=predictions.n,
-        confidence=predictions.confidence[plan.rows],
+        confidence=predictions.confidence[plan.rows] if predictions.has_confidence else None,
         ids=None if predictions.ids is None else predictions.ids[plan.rows],
     )
 
@@ -204,8 +210,8 @@ def _plan_of_size(scores: Floats, n_labels: int, seed: int) -> LabelingPlan:
         half_width=half_width,
         rows=systematic_sample(scores, count, seed),
         n_labels=count,
-        n_labels_without_scores=max(
-            _required_labels(mean * (1 - mean), half_width, len(scores)), count
+        n_labels_without_scores=_required_labels(
+            mean * (1 - mean), half_width, len(scores), at_least=count
         ),
     )
 
@@ -241,9 +247,13 @@ def labels_for_accuracy(accuracy: float, n_rows: int, half_width: float = 0.03) 
     return _required_labels(accuracy * (1 - accuracy), half_width, n_rows)
 
 
-def _required_labels(variance: float, half_width: float, n_rows: int) -> int:
-    """Return n with z² · variance / n = half_width², at least `MIN_LABELS` and at most `n_rows`."""
-    return min(max(math.ceil(variance * (Z95 / half_width) ** 2), MIN_LABELS), n_rows)
+def _required_labels(
+    variance: float, half_width: float, n_rows: int, *, at_least: int = MIN_LABELS
+) -> int:
+    """Return n with z² · variance / n = half_width², at least `at_least` and at most `n_rows`."""
+    # Rounding errors must not add a label.
+    required = math.ceil(round(variance * (Z95 / half_width) ** 2, 6))
+    return min(max(required, at_least), n_rows)
 
 
 def systematic_sample(scores: Floats, n_labels: int, seed: int) -> Ints:

@@ -20,7 +20,11 @@ from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
 from oodometer.data.batch_reader import expand_location
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.data.prediction_files import (
+    UNKNOWN_CLASS_ADVICE,
+    PredictionColumns,
+    ScoreFile,
+)
 
 # Columns of a table of past estimates.
 HISTORY_COLUMNS = {"estimate", "truth"}
@@ -140,10 +144,7 @@ def read_unlabelled(
     try:
         return file.predictions(replace(columns, class_names=names), labelled=False)
     except InputError as error:
-        raise InputError(
-            f"{error} If the source lacks this class, name all classes with class_names=[…] "
-            "(--class-names)."
-        ) from error
+        raise InputError(f"{error} {UNKNOWN_CLASS_ADVICE}") from error
 
 
 def partial_labels(labels: list[Any] | None) -> list[Any] | None:
