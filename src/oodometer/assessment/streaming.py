@@ -103,7 +103,7 @@ def assess_streamed(
     fitted, skipped = fit_mergeable(learned.runs, preview)
     plan = replace(
         make_plan(files, learned, fitted, seed=reference.seed),
-        zero_replacement=learned.source.zero_replacement,
+        zero_replacement=learned.source.zero_replacement_for(files.preview),
         sum_tolerance=_sum_tolerance(reference.rows),
         thresholds=columns.thresholds,
     )

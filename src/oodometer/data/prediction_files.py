@@ -271,7 +271,7 @@ class ScoreFile:
         """Read a file; raise an `InputError` with a message of one line if this fails."""
         path = Path(path)
         reader = _READERS.get(file_extension(path))
-        if reader is None and not path.is_dir():
+        if reader is None and path.is_file():
             raise InputError(
                 f"{path.name} has an unknown extension. Known extensions: {', '.join(_READERS)}."
             )
