@@ -382,6 +382,9 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
+        validation.check_same_class_count(
+            run.source.k, past.k, "the source", f"domain {number} of the history"
+        )
         past_rows = run.learned_source.prepare(unlabelled)
         # The estimates on past domains are the same for every target.
         key = ("past estimates", *runs.values())
