@@ -97,6 +97,25 @@ def test_predict_then_estimate_equals_estimate_with_a_model(forest: Path) -> Non
     assert [segment["segment"] for segment in direct["segments"]] == ["north", "south"]
 
 
+def test_label_column_of_the_data_can_have_any_name(forest: Path) -> None:
+    table = pa_csv.read_csv(forest / "val.csv")
+    names = ["diagnosis" if name == "label" else name for name in table.column_names]
+    pa_csv.write_csv(table.rename_columns(names), forest / "named.csv")
+    words = ("estimate", "--model", "forest.skops", "--target-data", "new.csv", *INPUTS)
+    words = (*words, "--replicates", "20", "--source-data")
+    named = run_json(forest, *words, "named.csv", "--label-column", "diagnosis")
+    assert named["estimates"] == run_json(forest, *words, "val.csv")["estimates"]
+    assert_one_line_error(
+        run(forest, *words, "named.csv"),
+        "named.csv has no labels",
+        "Columns: x0, x1, x2, region, diagnosis.",
+        "name the column with --label-column",
+    )
+    renamed = ["truth" if name == "diagnosis" else name for name in names]
+    pa_csv.write_csv(table.rename_columns(renamed), forest / "named.csv")
+    assert_one_line_error(run(forest, *words, "named.csv"), "name it with --label-column truth")
+
+
 def test_report_of_a_model_is_the_same_by_both_commands(forest: Path) -> None:
     pytest.importorskip("altair")
     words = (

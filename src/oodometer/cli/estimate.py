@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,7 +25,7 @@ from oodometer.cli._html_report import (
     provenance,
     write_report_page,
 )
-from oodometer.cli._model_outputs import predict_file
+from oodometer.cli._model_outputs import TABLE_EXTENSIONS, predict_file
 from oodometer.cli._options import (
     MODEL_HELP,
     SOURCE_DATA_HELP,
@@ -338,10 +338,12 @@ class AssessmentOptions:
         """Return the files of predictions, or the predictions of --model on both datasets."""
         self.model_inputs.check(source, targets)
         opened: dict[Path, ScoreFile] = {}
+        columns = self.columns
         if self.model_inputs.model is not None:
             self.estimation.check_segments()
             opened = self._run_model()
             source, *targets = list(opened)
+            columns = replace(columns, label_column=None)  # predict_file names the column label
         else:
             _reject_model_options(self.data, self.model)
         assert source is not None
@@ -351,7 +353,7 @@ class AssessmentOptions:
                 "--target-labels": self.evidence.target_labels,
             }
             reject_several_targets(several)
-        return PredictionFiles.from_options(source, targets, self.columns, self.evidence, opened)
+        return PredictionFiles.from_options(source, targets, columns, self.evidence, opened)
 
     def assess(self, files: PredictionFiles) -> list[FileAssessment]:
         """Return the assessments of all targets, with the requested analyses."""
@@ -694,8 +696,8 @@ class _FileAssessor:
                     "the labelled file first."
                 )
         names: list[str] = []
-        if source in self.files.opened or not is_multi_file(source):
-            names = self.files.open(source).column_names
+        if source.suffix.lower() in (*TABLE_EXTENSIONS, ".npz") and not is_multi_file(source):
+            names = ScoreFile.open(source).column_names  # of the data, if a model was run on them
         candidates = label_column_candidates(names)
         if candidates:
             return InputError(
