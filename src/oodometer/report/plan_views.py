@@ -20,6 +20,7 @@ from oodometer.report.notebook import (
 )
 from oodometer.report.page import render, versions_text, write_page
 
+DEFAULT_TITLE = "Labeling plan"
 NEXT_STEP = (
     "Write the rows with to_csv(path), fill in the column label, and pass the file to estimate as "
     "target_labels."
@@ -40,7 +41,7 @@ def write_report(plan: LabelingPlan, path: str | Path, *, title: str | None) -> 
     """Write an HTML page with the charts and the rows to label."""
     figures = [figure for build in _figures(plan).values() if (figure := build()) is not None]
     context = {
-        "title": title or _headline(plan),
+        "title": title or DEFAULT_TITLE,
         "headline": _headline(plan),
         "subject": "",
         "sentences": [plan.summary, NEXT_STEP],

@@ -161,8 +161,8 @@ def _scatter(comparison: RobustnessComparison) -> Figure | None:
     ]
     low, high = padded_percent_range([float(y[known].min()), float(y[known].max())])
     axes = charts.PanelAxes(
-        f"accuracy on {truncate_name(comparison.reference)}, %",
-        f"accuracy on {truncate_name(best.name)}, %",
+        f"{truncate_name(comparison.reference)}, %",
+        f"{truncate_name(best.name)}, %",
         None,
         (low, high),
     )
