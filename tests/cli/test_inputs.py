@@ -101,8 +101,10 @@ def test_label_column_of_the_data_can_have_any_name(forest: Path) -> None:
     table = pa_csv.read_csv(forest / "val.csv")
     names = ["diagnosis" if name == "label" else name for name in table.column_names]
     pa_csv.write_csv(table.rename_columns(names), forest / "named.csv")
-    words = ("estimate", "--model", "forest.skops", "--target-data", "new.csv", *INPUTS)
-    words = (*words, "--replicates", "20", "--source-data")
+    words = (
+        "estimate", "--model", "forest.skops", "--target-data", "new.csv", *INPUTS,
+        "--replicates", "20", "--source-data",
+    )  # fmt: skip
     named = run_json(forest, *words, "named.csv", "--label-column", "diagnosis")
     assert named["estimates"] == run_json(forest, *words, "val.csv")["estimates"]
     assert_one_line_error(
