@@ -106,7 +106,7 @@ def test_conditions_select_rows(tmp_path: Path) -> None:
     assert np.array_equal(photos.take(slice(None)), [pictures()[0], pictures()[2]])
     assert photos.labels is not None
     assert photos.labels.tolist() == [0, 0]
-    with pytest.raises(InputError, match="No row has domain = 'sketch'. Values: art, photo"):
+    with pytest.raises(InputError, match=r"No row has domain = 'sketch'\. Values: art, photo"):
         PackedImagesReader("pack.npz", where=(("domain", "sketch"),)).read(tmp_path, None)
 
 
