@@ -162,7 +162,8 @@ def write_comparison_page(
     tables : mapping of str to (header, rows), optional
         Further tables, by caption.
     results : sequence of ClaimResult, optional
-        Verdicts on claims with ``test = "page"``.
+        Verdicts on claims that the script tests itself: those with ``test = "page"``, and those
+        that refer to other rows.
     notes : sequence of str
         Paragraphs at the end of the page.
     picture : Altair chart, optional
@@ -181,6 +182,7 @@ def write_comparison_page(
     compared = compare_measures(table)
     reliability = reliability_of(table)
     median = None if reliability is None else reliability.median
+    tested = [result.id for result in results]
     page = Page(
         name=text.name,
         title=text.title,
@@ -189,7 +191,7 @@ def write_comparison_page(
         ),
         scale=Scale.of_table(table, kind=text.models),
         reliability=reliability,
-        results=[*judge(table, text.name, reliability=median), *results],
+        results=[*judge(table, text.name, reliability=median, tested=tested), *results],
         tables={
             **statistics_table(compared, text.task),
             **estimation_table(table),
