@@ -10,13 +10,14 @@ Nothing is trained. All weights of one architecture are one configuration, becau
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oodometer.core.array_types import Floats
+from oodometer.core.stats import rng_for
 from oodometer.studies.analysis.correlation_matrix import pairwise_correlations
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.wide_table import AccuracyMatrix
@@ -82,15 +83,15 @@ def read_testbed(data: Path) -> AccuracyMatrix:
     those of a study, such as ``ImageNet/fog-3``.
     """
     wide = AccuracyMatrix.read(data / TESTBED_FILE)
-    names = testbed_names(wide.test_sets)
+    names = names_of_testbed(wide.test_sets)
     columns = [wide.column_index(name) for name in names]
     return _complete(wide.models, tuple(names.values()), wide.accuracy[:, columns])
 
 
-def testbed_names(columns: tuple[str, ...]) -> dict[str, str]:
+def names_of_testbed(columns: tuple[str, ...]) -> dict[str, str]:
     """Return the test sets to use of the testbed's columns, with their names as domains.
 
-    >>> testbed_names(("val", "imagenet-c.fog.3_on-disk", "imagenet-c.fog.3_in-memory"))
+    >>> names_of_testbed(("val", "imagenet-c.fog.3_on-disk", "imagenet-c.fog.3_in-memory"))
     {'val': 'ImageNet', 'imagenet-c.fog.3_on-disk': 'ImageNet/fog-3'}
     """
     known = {TESTBED_ID: ID_DOMAIN, **TESTBED_OOD, **{name: name for name in ATTACKS}}
@@ -153,12 +154,18 @@ def to_table(rows: Any) -> EvaluationTable:
     return EvaluationTable.read(rows, measures=measures)
 
 
-def set_correlations(wide: AccuracyMatrix, replicates: int, seed: int = 0) -> Mapping[str, Floats]:
-    """Return Spearman's correlations of all test sets and their 95 % intervals.
+@dataclass(frozen=True, eq=False)
+class SetCorrelations:
+    """Spearman's correlations of all pairs of test sets, with their 95 % intervals."""
 
-    The intervals are percentiles of a bootstrap over architectures.
-    """
-    rng = np.random.default_rng(seed)
+    values: Floats
+    low: Floats
+    high: Floats
+
+
+def set_correlations(wide: AccuracyMatrix, replicates: int, *, seed: int = 0) -> SetCorrelations:
+    """Correlate the accuracies on all test sets, with a bootstrap over architectures."""
+    rng = rng_for(seed, "ImageNet test sets")
     names = np.array([architecture_of(model) for model in wide.models])
     _, cluster = np.unique(names, return_inverse=True)
     members = [np.flatnonzero(cluster == code) for code in range(cluster.max() + 1)]
@@ -168,4 +175,4 @@ def set_correlations(wide: AccuracyMatrix, replicates: int, seed: int = 0) -> Ma
         rows = np.concatenate([members[code] for code in chosen])
         drawn.append(pairwise_correlations(wide.accuracy[rows]).values)
     low, high = np.quantile(np.stack(drawn), [0.025, 0.975], axis=0)
-    return {"value": pairwise_correlations(wide.accuracy).values, "low": low, "high": high}
+    return SetCorrelations(pairwise_correlations(wide.accuracy).values, low, high)
