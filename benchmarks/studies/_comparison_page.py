@@ -112,6 +112,11 @@ def study_rows(study: Study, *, progress: ProgressCallback | None = None) -> Any
     """Train the missing models, run the study, and return its rows."""
     for pool in study.pools:
         train(pool.spec, pool.folder, runner=processes(WORKERS), progress=progress)
+    return evaluated_rows(study, progress=progress)
+
+
+def evaluated_rows(study: Study, *, progress: ProgressCallback | None = None) -> Any:
+    """Run the study on the models that are trained, and return its rows."""
     folder = Path("studies") / study.name
     ran = evaluate(study, folder, runner=processes(WORKERS), progress=progress)
     if ran.failed:

@@ -69,3 +69,5 @@ AO = {
 }
 AO_ADJUSTED = {"ID corrupted error": 0.01}
 AO_FACTORS = 4
+# Patterns that AO sees in its scatter plots, by task: App. D, Figure S9.
+AO_PATTERNS = {"PACS": "functional or vertical"}
