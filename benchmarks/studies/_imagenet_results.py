@@ -71,9 +71,8 @@ def read_timm(data: Path) -> AccuracyMatrix:
 
 def _complete(models: tuple[str, ...], sets: tuple[str, ...], accuracy: Floats) -> AccuracyMatrix:
     """Return the models that were tested on all sets."""
-    known = ~np.isnan(accuracy).any(axis=1)
-    kept = tuple(name for name, is_known in zip(models, known, strict=True) if is_known)
-    return AccuracyMatrix(kept, sets, accuracy[known])
+    known = np.flatnonzero(~np.isnan(accuracy).any(axis=1))
+    return AccuracyMatrix(tuple(models[row] for row in known), sets, accuracy[known])
 
 
 def read_testbed(data: Path) -> AccuracyMatrix:

@@ -51,7 +51,7 @@ TEXT = StudyText(
         "in-distribution: the five matched genres for MNLI, whose file has no genres but consists of "
         "them. Breaking-NLI is the extreme domain (1,000 of 8,193 pairs). Neighborhoods are the three "
         "back-translations of each pair, and ten draws of EDA, random replacement and SSMBA (with "
-        "bigram counts instead of a masked language model) of 150 pairs per domain, each at both "
+        "bigram counts instead of a masked language model) of 60 pairs per domain, each at both "
         "strengths: ni is up to the magnitude with the pair itself, ms at fixed strength without it."
     ),
     differs=(
@@ -68,7 +68,7 @@ TEXT = StudyText(
 TRANSFORMS = ("eda", "MS-EDA", "random_replace", "MS-RandRep", "ssmba", "MS-SSMBA")
 MEASURES = (
     "ni-eda", "ms-eda", "ne-eda", "ni-random_replace", "ms-random_replace", "ni-ssmba", "ms-ssmba",
-    BACK_TRANSLATION, *OUTPUTS, "cot", "regime",
+    BACK_TRANSLATION, *OUTPUTS,
 )  # fmt: skip
 
 
