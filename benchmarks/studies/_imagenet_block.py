@@ -27,13 +27,13 @@ from benchmarks.studies._imagenet_results import (
     set_correlations,
     to_table,
 )
-from benchmarks.studies._pages import Table
+from benchmarks.studies._pages import Table, with_interval
 from benchmarks.studies._published_figures import AO, AO_ADJUSTED
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.factors import FactorAnalysis, factor_analysis
 from oodometer.studies.analysis.id_ood_predictors import predictor_table
 from oodometer.studies.analysis.id_ood_scatter import id_ood_scatters
-from oodometer.studies.analysis.model_bootstrap import BootstrapReplicates, bootstrap_statistics
+from oodometer.studies.analysis.model_bootstrap import bootstrap_statistics
 from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
 REPLICATES = 2_000
@@ -184,15 +184,6 @@ class ImagenetBlock:
                                configurations=architectures, evaluations=2 * models)
             )  # fmt: skip
         return results
-
-
-def with_interval(found: BootstrapReplicates, metric: str) -> str:
-    """Return a value with its interval; a dash if it is undefined."""
-    value = found.value(metric)
-    if np.isnan(value):
-        return "–"
-    low, high = found.interval(metric)
-    return f"{value:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def _paper(figures: dict[str, float], metric: str) -> str:

@@ -20,8 +20,16 @@ import numpy as np
 from benchmarks._results import data_folder
 from benchmarks.studies._claims import ClaimResult, judge
 from benchmarks.studies._comparison_page import HEADS_NOTE, accuracies, evaluated_rows
-from benchmarks.studies._imagenet_block import ImagenetBlock, with_interval
-from benchmarks.studies._pages import PAGES, Page, Scale, Table, reliability_of, write
+from benchmarks.studies._imagenet_block import ImagenetBlock
+from benchmarks.studies._pages import (
+    PAGES,
+    Page,
+    Scale,
+    Table,
+    reliability_of,
+    with_interval,
+    write,
+)
 from benchmarks.studies._published_figures import AO, AO_ADJUSTED, AO_FACTORS, AO_PATTERNS
 from benchmarks.studies._wide_rows import wide_rows
 from oodometer.cli._runtime import error_console

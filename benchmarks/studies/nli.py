@@ -24,7 +24,7 @@ from benchmarks.studies._comparison_page import (
     with_shift,
     write_comparison_page,
 )
-from benchmarks.studies._pages import Table, reliability_of
+from benchmarks.studies._pages import Table, reliability_of, with_interval
 from benchmarks.studies._wide_rows import wide_rows
 from oodometer.cli._runtime import error_console
 from oodometer.report.terminal import progress_bar
@@ -127,12 +127,10 @@ def extreme_table(table: EvaluationTable) -> dict[str, Table]:
     found = bootstrap_statistics(table, ["micro_tau", "macro_tau", "estimation_error"])
     rows = []
     for name in table.measures:
-        cells = []
-        for statistic, result in found.items():
-            is_score = statistic == "estimation_error" and name.startswith(("ni", "ms", "ne"))
-            low, high = (np.nan, np.nan) if is_score else result.interval(name)
-            cells.append("–" if is_score else f"{result.value(name):.2f} ({low:.2f} to {high:.2f})")
-        rows.append((name, *cells))
+        is_estimate = not name.startswith(("ni-", "ms-", "ne-"))
+        taus = (with_interval(found[one], name) for one in ("micro_tau", "macro_tau"))
+        error = with_interval(found["estimation_error"], name, signed=False) if is_estimate else "–"
+        rows.append((name, *taus, error))
     reliability = reliability_of(table)
     told = "" if reliability is None else f"; reliability {reliability.median:.2f}"
     caption = f"Breaking-NLI, the extreme domain, with 95 % intervals{told}"
