@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,45 +77,48 @@ STORED_OPTION = "--stored"
 class Task:
     """Task of AO: a pool that another study trains, its domains, and the models to attack.
 
+    domains    domains without corruptions; models are trained on those in `training`
     attacked   changes of the pool's file that select at most 100 of its models
     """
 
     pool: str
     groups: tuple[str, ...]
     domains: tuple[str, ...]
-    corrupted: tuple[str, ...]
-    split: str
+    training: tuple[str, ...]
     attacked: Mapping[str, Any]
 
-    def study(self, name: str, data: Path) -> Study:
-        """Return the study of the metrics that need predictions only, on all models."""
-        corrupted = [f"{domain}/{change}" for domain in self.corrupted for change in CORRUPTIONS]
-        return self._open(f"ao-{name}", {"metrics": list(METRICS), "rows": ROWS}, data,
-                          domains=[*self.domains, *corrupted])  # fmt: skip
+    def studies(self, name: str, data: Path) -> Iterator[Study]:
+        """Yield a study of all models of each training domain, with corruptions of this domain."""
+        for training in self.training:
+            corrupted = [f"{training}/{change}" for change in CORRUPTIONS]
+            yield self._open(
+                f"ao-{name}-{training}",
+                {**self._pool_table(), "domains": [training]},
+                data,
+                metrics=list(METRICS),
+                domains=[*self.domains, *corrupted],
+            )
 
     def attack_study(self, name: str, data: Path) -> Study:
         """Return the study of attacks on some models."""
-        spec = self.attacked_pool()
-        return self._open(f"ao-{name}-attacks", {"metrics": list(ATTACKS), "rows": ROWS}, data,
-                          domains=list(self.domains), spec=spec)  # fmt: skip
+        domains = list(self.domains)
+        return self._open(
+            f"ao-{name}-attacks", self.attacked_pool(), data, metrics=list(ATTACKS), domains=domains
+        )
 
     def attacked_pool(self) -> dict[str, Any]:
         """Return the specification of the pool with the attacked models only."""
-        table = tomllib.loads((POOLS / f"{self.pool}.toml").read_text())
-        return {**table, **self.attacked, "name": self.pool}
+        return {**self._pool_table(), **self.attacked}
 
-    def _open(
-        self, name: str, values: Mapping[str, Any], data: Path, *, domains: Sequence[str],
-        spec: Any = None,
-    ) -> Study:  # fmt: skip
-        opened = PoolSpec.open(POOLS / f"{self.pool}.toml" if spec is None else spec, data=data)
-        pool = {"spec": opened, "folder": f"pools/{self.pool}"}
-        shared = {"estimators": "none", "severities": "relative", "group": list(self.groups)}
-        return Study.open(
-            {"name": name, **shared, "split": self.split, "pools": [pool],
-             "domains": list(domains), **values},
-            data=data,
-        )  # fmt: skip
+    def _pool_table(self) -> dict[str, Any]:
+        table = tomllib.loads((POOLS / f"{self.pool}.toml").read_text())
+        return {**table, "name": self.pool}
+
+    def _open(self, name: str, spec: Mapping[str, Any], data: Path, **keys: Any) -> Study:
+        pool = {"spec": PoolSpec.open(spec, data=data), "folder": f"pools/{self.pool}"}
+        shared = {"estimators": "none", "severities": "relative", "rows": ROWS}
+        table = {"name": name, "pools": [pool], "group": list(self.groups), **shared, **keys}
+        return Study.open(table, data=data)
 
 
 BODIES = ["efficientnet-lite0@96", "efficientnet-lite1@96", "efficientnet-lite2@96"]
@@ -126,8 +129,7 @@ TASKS = {
         pool="pacs_heads",
         groups=("pacs-112", "pacs-112-c"),
         domains=PACS_DOMAINS,
-        corrupted=PACS_DOMAINS,
-        split="test",
+        training=PACS_DOMAINS,
         attacked={
             "seeds": 2,
             "parts": [
@@ -146,8 +148,7 @@ TASKS = {
         pool="cifar_heads",
         groups=("ci10", "ci10-c"),
         domains=("cifar-10-jpeg", "tiny-imagenet"),
-        corrupted=("cifar-10-jpeg",),
-        split="test",
+        training=("cifar-10-jpeg",),
         attacked={
             "parts": [
                 {
@@ -166,8 +167,7 @@ TASKS = {
         pool="tiny_superclasses",
         groups=("tiny-superclasses", "tiny-superclasses-c"),
         domains=("first", "second"),
-        corrupted=("first", "second"),
-        split="test",
+        training=("first", "second"),
         attacked={
             "seeds": 2,
             "parts": [
@@ -197,7 +197,11 @@ def measured_rows(data: Path) -> Any:
             if not Path("pools", task.pool).is_dir():
                 print(f"{name} is left out: pools/{task.pool} does not exist.", file=sys.stderr)
                 continue
-            rows = wide_rows(evaluated_rows(task.study(name, data), progress=progress))
+            studies = task.studies(name, data)
+            rows = pa.concat_tables(
+                [wide_rows(evaluated_rows(study, progress=progress)) for study in studies],
+                promote_options="permissive",
+            )
             attacks = wide_rows(evaluated_rows(task.attack_study(name, data), progress=progress))
             joined = with_attacks(rows, attacks)
             parts.append(joined.append_column("task", pa.array([name] * joined.num_rows)))
