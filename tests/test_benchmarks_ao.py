@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.studies import ao, nli, tiny_imagenet
 from benchmarks.studies._aligned_translations import Aligned
+from benchmarks.studies._line_estimates import with_line
 from oodometer.core.errors import NotApplicable
 from oodometer.core.random_streams import RowStreams
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
@@ -100,7 +101,7 @@ def test_doc_is_corrected_by_a_line_through_the_same_subclasses() -> None:
             row = evaluation("m", f"{half}/fog-{number}", 0.5 * estimate + 0.1)
             rows.append({**row, "trained_on": "first", "measure": "doc", "value": estimate})
     shifted = tiny_imagenet.with_shift(pa.Table.from_pylist(rows), tiny_imagenet.shift)
-    added = tiny_imagenet.with_corrected_doc(shifted).to_pylist()[len(rows) :]
-    assert {row["measure"] for row in added} == {tiny_imagenet.CORRECTED}
-    assert {row["shift"] for row in added} == {tiny_imagenet.NOVEL}
+    lined = with_line(shifted, "doc", shift="same", name=tiny_imagenet.CORRECTED, by="model")
+    added = [row for row in lined.to_pylist() if row["measure"] == tiny_imagenet.CORRECTED]
+    assert {row["shift"] for row in added} == {"same", "novel"}
     assert [row["value"] for row in added] == pytest.approx([row["accuracy"] for row in added])

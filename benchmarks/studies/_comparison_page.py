@@ -16,6 +16,7 @@ passed as `results`.
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,16 @@ import numpy as np
 
 from benchmarks._results import data_folder
 from benchmarks.studies._claims import ClaimResult, judge
-from benchmarks.studies._pages import Page, Scale, Table, reliability_of, write
+from benchmarks.studies._pages import (
+    STORED_OPTION,
+    Page,
+    Scale,
+    Table,
+    reliability_of,
+    rows_note,
+    stored_rows,
+    write,
+)
 from benchmarks.studies._published_figures import NI, NI_COLUMNS
 from oodometer.cli._runtime import error_console
 from oodometer.core.errors import NotApplicable
@@ -128,7 +138,14 @@ def evaluated_rows(study: Study, *, progress: ProgressCallback | None = None) ->
 def run_study_page(
     text: StudyText, study: Study, *, measures: Sequence[str], pair: tuple[str, str]
 ) -> int:
-    """Train, evaluate, compare measures and write the page; `pair` is shown in the picture."""
+    """Train, evaluate, compare measures and write the page; `pair` is shown in the picture.
+
+    With the option `--stored`, the rows of the last run are used.
+    """
+    if STORED_OPTION in sys.argv[1:]:
+        rows = stored_rows(text.name)
+        write_comparison_page(text, rows, measures=measures, pair=pair)
+        return 0
     with progress_bar(error_console()) as progress:
         rows = study_rows(study, progress=progress)
     write_comparison_page(text, rows, measures=measures, pair=pair)
@@ -203,7 +220,7 @@ def write_comparison_page(
             **(tables or {}),
         },
         differs=text.differs,
-        notes=(*_comparison_notes(compared), *notes),
+        notes=(*_comparison_notes(compared), *notes, *rows_note(rows)),
     )
     write(page, rows if stored is None else stored, picture or scatter_picture(rows, pair))
     return compared

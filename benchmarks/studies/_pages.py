@@ -20,12 +20,17 @@ from benchmarks._results import RESULTS, machine_facts, markdown_table
 from benchmarks.studies._claims import ClaimResult, get_claim, results_to_json
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
-from oodometer.studies.analysis.model_bootstrap import BootstrapReplicates, model_clusters
-from oodometer.studies.analysis.truth_reliability import TruthReliability, truth_reliability
+from oodometer.studies.analysis.model_bootstrap import BootstrapReplicates
+from oodometer.studies.analysis.model_resampling import model_clusters
+from oodometer.studies.analysis.reliability import TruthReliability, truth_reliability
 
 PAGES = RESULTS / "studies"
 ROOT = Path(__file__).parent.parent.parent
 SEED = 0
+# Option of scripts that reads the rows of the last run instead of measuring.
+STORED_OPTION = "--stored"
+# Metadata of the Parquet file: the commit at which the rows were measured.
+ROWS_COMMIT_KEY = b"rows_commit"
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
@@ -191,6 +196,27 @@ def write(page: Page, rows: Any, picture: Any) -> None:
     (PAGES / f"{page.name}.md").write_text(page.text())
     (PAGES / f"{page.name}.json").write_text(results_to_json(page.results, page.facts()))
     print(page.text())
+
+
+def stored_rows(name: str) -> Any:
+    """Return the rows of the committed Parquet file of a page, to write the page again.
+
+    Their metadata keep the commit at which they were measured.
+    """
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(PAGES / f"{name}.parquet")
+    facts = rows.schema.metadata
+    measured = facts.get(ROWS_COMMIT_KEY, facts[b"commit"])
+    return rows.replace_schema_metadata({**facts, ROWS_COMMIT_KEY: measured})
+
+
+def rows_note(rows: Any) -> tuple[str, ...]:
+    """Return a sentence on the commit at which stored rows were measured; none for new rows."""
+    measured = (rows.schema.metadata or {}).get(ROWS_COMMIT_KEY)
+    if measured is None:
+        return ()
+    return (f"The rows were measured at commit {measured.decode()}; only the analysis is newer.",)
 
 
 def commit() -> str:

@@ -22,11 +22,13 @@ from benchmarks.studies._claims import ClaimResult, judge
 from benchmarks.studies._comparison_page import HEADS_NOTE, accuracies, evaluated_rows
 from benchmarks.studies._imagenet_block import ImagenetBlock
 from benchmarks.studies._pages import (
-    PAGES,
+    STORED_OPTION,
     Page,
     Scale,
     Table,
     reliability_of,
+    rows_note,
+    stored_rows,
     with_interval,
     write,
 )
@@ -69,8 +71,6 @@ ATTACKS = tuple(
 )
 OOD = "OOD error"
 REPLICATES = 2_000
-# Option that reads the rows of the last run instead of measuring.
-STORED_OPTION = "--stored"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,15 +442,13 @@ def main() -> int:
     if data is None:
         print("The research data are not available on this machine; nothing was measured.")
         return 0
-    if STORED_OPTION in sys.argv[1:]:
-        from pyarrow import parquet
-
-        rows = parquet.read_table(PAGES / "ao.parquet")
-    else:
-        rows = measured_rows(data)
+    stored = STORED_OPTION in sys.argv[1:]
+    rows = stored_rows("ao") if stored else measured_rows(data)
     names = [*METRICS, *ATTACK_METRICS, MEAN_ATTACK_METRIC]
     table = EvaluationTable.read(rows, measures=[n for n in names if n in rows.column_names])
-    write(page(table, ImagenetBlock.read(data)), rows, picture(table))
+    result = page(table, ImagenetBlock.read(data))
+    result = replace(result, notes=(*result.notes, *rows_note(rows)))
+    write(result, rows, picture(table))
     return 0
 
 

@@ -22,17 +22,15 @@ from benchmarks.studies._comparison_page import (
     with_shift,
     write_comparison_page,
 )
+from benchmarks.studies._line_estimates import with_line
 from benchmarks.studies._pages import Table, reliability_of
 from benchmarks.studies._wide_rows import wide_rows
 from oodometer.cli._runtime import error_console
-from oodometer.core.stats import Line, repeated_median_line
 from oodometer.report.terminal import progress_bar
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 SAME, NOVEL = "same", "novel"
 CORRECTED = "doc with line"
-# A line through fewer domains would fit noise.
-MIN_LINE_DOMAINS = 5
 # Differences between the study of superclasses, whose file is tiny_imagenet.toml, and that of the
 # 200 classes. Its predictions are ten times as large, so there are fewer domains.
 CORRUPTIONS = ("gaussian_noise", "defocus_blur", "contrast", "jpeg")
@@ -74,40 +72,6 @@ def shift(trained_on: str, tested_on: str) -> str:
     ('same', 'novel')
     """
     return SAME if tested_on.partition("/")[0] == trained_on else NOVEL
-
-
-def with_corrected_doc(rows: Any) -> Any:
-    """Add the measure `doc with line`: DOC, corrected by a line for each model.
-
-    The line is fitted by Siegel's repeated medians to the domains with the same subclasses, whose
-    labels it uses, as in ATC, Table 5. It is evaluated on novel subclasses only.
-    """
-    import pyarrow as pa
-
-    doc = rows.filter(np.array(rows.column("measure").to_pylist()) == "doc")
-    frame = doc.to_pandas()
-    known = frame["value"].notna() & frame["accuracy"].notna()
-    parts = []
-    for _, own in frame[known].groupby("model"):
-        line = _same_line(own)
-        novel = own[own["shift"] == NOVEL].copy()
-        if line is not None and len(novel):
-            novel["value"] = [line(value) for value in novel["value"]]
-            parts.append(novel)
-    if not parts:
-        return rows
-    import pandas as pd
-
-    corrected = pd.concat(parts).assign(measure=CORRECTED)
-    added = pa.Table.from_pandas(corrected, schema=rows.schema, preserve_index=False)
-    return pa.concat_tables([rows, added])
-
-
-def _same_line(own: Any) -> Line | None:
-    same = own[own["shift"] == SAME]
-    if len(same) < MIN_LINE_DOMAINS or same["value"].nunique() < 2:
-        return None
-    return repeated_median_line(same["value"].to_numpy(), same["accuracy"].to_numpy())
 
 
 def breeds_table(table: EvaluationTable) -> dict[str, Table]:
@@ -157,7 +121,7 @@ def main() -> int:
     with progress_bar(error_console()) as progress:
         rows = with_shift(study_rows(study, progress=progress), shift)
         others = study_rows(every, progress=progress)
-    rows = with_corrected_doc(rows)
+    rows = with_line(rows, "doc", shift=SAME, name=CORRECTED, by="model")
     table = EvaluationTable.read(rows, measures=["doc", CORRECTED, "atc-mc"])
     write_comparison_page(
         TEXT,
@@ -165,6 +129,11 @@ def main() -> int:
         measures=MEASURES,
         pair=("doc", "atc-mc"),
         tables={**breeds_table(table), **all_classes_tables(others)},
+        notes=(
+            "DOC with line: for each model, Siegel's line through DOC's estimates and the true "
+            "accuracies on the domains with the same subclasses, as in ATC, Table 5. It uses labels "
+            "there, so only its errors on novel subclasses are comparable.",
+        ),
         stored=wide_rows(rows),
     )
     return 0

@@ -53,7 +53,8 @@ class PairUnits:
         between = sums - np.diag(own)
         dtype = np.float64 if len(sums) <= MAX_DOUBLE_UNITS else np.float32
         products = between.astype(dtype) @ self.weights.astype(dtype)
-        return np.einsum("ur,ur->r", self.weights, products.astype(np.float64)) + own @ self.weights
+        pairs = np.einsum("ur,ur->r", self.weights, products.astype(np.float64))
+        return np.asarray(pairs + own @ self.weights)
 
     def untied_pairs(self, ranks: Ints) -> Floats:
         """Return Σ of weights over ordered pairs of rows with different ranks."""
@@ -72,7 +73,7 @@ class PairUnits:
         own = self._own_ties(ranks, tied_rows)
         tied = (counts**2).sum(axis=0) - own @ self.weights**2
         singles = np.bincount(self.unit[tied_rows], minlength=len(sizes))
-        return total - tied - (own - singles) @ self.weights
+        return np.asarray(total - tied - (own - singles) @ self.weights)
 
     def _own_ties(self, ranks: Ints, rows: Ints) -> Ints:
         """Count the ordered pairs of rows with equal ranks in each unit, each row with itself too."""
