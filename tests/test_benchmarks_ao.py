@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.studies import ao, nli, tiny_imagenet
 from benchmarks.studies._aligned_translations import Aligned
+from benchmarks.studies._comparison_page import with_shift
 from benchmarks.studies._line_estimates import with_line
 from oodometer.core.errors import NotApplicable
 from oodometer.core.random_streams import RowStreams
@@ -17,6 +18,8 @@ from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.factors import ATTACK_METRICS, MEAN_ATTACK_METRIC
 from oodometer.studies.analysis.id_ood_predictors import predictor_table
 from oodometer.studies.analysis.id_ood_scatter import id_ood_scatters
+from oodometer.studies.training.spec import PoolSpec
+from tests.support.imagenet_results import block
 
 
 def evaluation(model: str, tested_on: str, accuracy: float, **cells: Any) -> dict[str, Any]:
@@ -40,8 +43,8 @@ def ao_table(models: int = 20) -> EvaluationTable:
 
 def test_attacked_models_are_models_of_the_pools() -> None:
     for task in ao.TASKS.values():
-        pool = ao.PoolSpec.open(ao.POOLS / f"{task.pool}.toml")
-        attacked = ao.PoolSpec.open(task.attacked_pool())
+        pool = PoolSpec.open(ao.POOLS / f"{task.pool}.toml")
+        attacked = PoolSpec.open(task.attacked_pool())
         ids = {config.id for config in attacked.recipes()}
         assert ids <= {config.id for config in pool.recipes()}
         assert 50 <= len(ids) <= 100
@@ -78,6 +81,15 @@ def test_factors_and_patterns_give_verdicts() -> None:
     assert results["ao-four-factors"].verdict == ("held" if kept == 4 else "refuted")
 
 
+def test_page_states_tasks_and_published_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ao, "REPLICATES", 1000)
+    text = ao.page(ao_table(), block()).text()
+    assert "by task: PACS (2)." in text
+    assert "24 models (12 architectures) of timm" in text
+    assert "PACS: loadings of 16 metrics after equamax" in text
+    assert "errors on ImageNet and on ImageNet-V2 have a rank correlation above 0.9" in text
+
+
 def test_genres_of_the_training_set_are_in_distribution() -> None:
     rows = [{**evaluation("m", domain, 0.5), "trained_on": "mnli"} for domain in ("fiction", "oup")]
     table = EvaluationTable.read(nli.with_genres(pa.Table.from_pylist(rows)), measures=())
@@ -100,7 +112,7 @@ def test_doc_is_corrected_by_a_line_through_the_same_subclasses() -> None:
         for half in ("first", "second"):
             row = evaluation("m", f"{half}/fog-{number}", 0.5 * estimate + 0.1)
             rows.append({**row, "trained_on": "first", "measure": "doc", "value": estimate})
-    shifted = tiny_imagenet.with_shift(pa.Table.from_pylist(rows), tiny_imagenet.shift)
+    shifted = with_shift(pa.Table.from_pylist(rows), tiny_imagenet.shift)
     lined = with_line(shifted, "doc", shift="same", name=tiny_imagenet.CORRECTED, by="model")
     added = [row for row in lined.to_pylist() if row["measure"] == tiny_imagenet.CORRECTED]
     assert {row["shift"] for row in added} == {"same", "novel"}

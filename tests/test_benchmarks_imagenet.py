@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from benchmarks.studies._imagenet_block import CLAIMS, ImagenetBlock
+from benchmarks.studies._imagenet_block import CLAIMS
 from benchmarks.studies._imagenet_results import (
     ADVERSARIAL,
     ATTACKS,
     PUBLISHED_CORRELATIONS,
     PUBLISHED_SETS,
     TESTBED_OOD,
-    TIMM_SETS,
     evaluations,
-    names_of_testbed,
     set_correlations,
     to_table,
 )
 from oodometer.studies.analysis.id_ood_predictors import predictor_table
 from oodometer.studies.analysis.wide_table import AccuracyMatrix
-
-
-def made_up(sets: tuple[str, ...], models: int = 24, noise: float = 0.01) -> AccuracyMatrix:
-    random = np.random.default_rng(0)
-    skill = np.linspace(0.3, 0.8, models)[:, None]
-    accuracy = skill * np.linspace(0.9, 0.5, len(sets)) + random.normal(
-        0, noise, (models, len(sets))
-    )
-    return AccuracyMatrix(tuple(f"net{i // 2}.w{i % 2}" for i in range(models)), sets, accuracy)
-
-
-def block(noise: float = 0.01) -> ImagenetBlock:
-    columns = ("val", *TESTBED_OOD, "imagenet-c.fog.3_on-disk", *ATTACKS)
-    sets = tuple(names_of_testbed(columns).values())
-    return ImagenetBlock(
-        made_up(tuple(TIMM_SETS.values()), noise=noise), made_up(sets, noise=noise)
-    )
+from tests.support.imagenet_results import block, made_up
 
 
 def test_corruptions_and_attacks_of_the_testbed_belong_to_imagenet() -> None:
@@ -70,7 +53,7 @@ def test_weights_of_one_architecture_are_drawn_together() -> None:
         float(found.high[0, 1] - found.low[0, 1])
         for found in (set_correlations(wide, 1000) for wide in (alone, twice))
     ]
-    assert np.isclose(*widths, rtol=0.05)
+    assert widths[0] == pytest.approx(widths[1], rel=0.05)
 
 
 def test_tables_show_every_collection() -> None:

@@ -286,7 +286,7 @@ def _percent(value: float | None) -> str:
 
 
 def factor_tables(factors: Mapping[str, FactorAnalysis]) -> dict[str, Table]:
-    tables = {}
+    tables: dict[str, Table] = {}
     for task, found in factors.items():
         shown = ", ".join(f"{value:.2f}" for value in found.eigenvalues[:6])
         head = ("metric", *(f"factor {j + 1}" for j in range(found.loadings.shape[1])))

@@ -141,9 +141,9 @@ def measured_rows(data: Path) -> Any:
     """Train, evaluate, and return the rows of the study."""
     path = data / "text" / "nli_multi.parquet"
     aligned = Aligned("XNLI by Burmese, Swahili and Urdu", wordings(path))
-    study = study_of(
-        __file__, invariance=[{"transform": aligned, "draws": len(LANGUAGES)}, *TRANSFORMS]
-    )
+    invariance = [{"transform": aligned, "draws": len(LANGUAGES)}, *TRANSFORMS]
+    study = study_of(__file__, invariance=invariance)
+    assert study is not None, "the data exist"
     with progress_bar(error_console()) as progress:
         return study_rows(study, progress=progress)
 

@@ -113,11 +113,11 @@ def all_classes_tables(rows: Any) -> dict[str, Table]:
 
 
 def main() -> int:
-    study = study_of(__file__)
-    if study is None:
-        return 0
     path = __file__.rpartition("/")[0]
+    study = study_of(__file__)
     every = study_of(__file__, **{**ALL_CLASSES, "pools": [f"{path}/{ALL_CLASSES_POOL}"]})
+    if study is None or every is None:
+        return 0
     with progress_bar(error_console()) as progress:
         rows = with_shift(study_rows(study, progress=progress), shift)
         others = study_rows(every, progress=progress)

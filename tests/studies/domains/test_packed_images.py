@@ -100,7 +100,10 @@ def test_wrong_prefix_lists_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_conditions_select_rows(tmp_path: Path) -> None:
-    domain = {"domain": np.array([1, 0, 1]), "domains": np.array(["art", "photo"])}
+    domain: dict[str, Any] = {
+        "domain": np.array([1, 0, 1]),
+        "domains": np.array(["art", "photo"]),
+    }
     np.savez(tmp_path / "pack.npz", **arrays([png(image) for image in pictures()]), **domain)
     photos = PackedImagesReader("pack.npz", where=(("domain", "photo"),)).read(tmp_path, None)
     assert np.array_equal(photos.take(slice(None)), [pictures()[0], pictures()[2]])
