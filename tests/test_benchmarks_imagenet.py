@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.studies._imagenet_block import CLAIMS
 from benchmarks.studies._imagenet_results import (
     ADVERSARIAL,
     ATTACKS,
@@ -16,6 +15,7 @@ from benchmarks.studies._imagenet_results import (
     set_correlations,
     to_table,
 )
+from benchmarks.studies.imagenet import CLAIMS
 from oodometer.studies.analysis.id_ood_predictors import predictor_table
 from oodometer.studies.analysis.wide_table import AccuracyMatrix
 from tests.support.imagenet_results import block, made_up
@@ -67,3 +67,9 @@ def test_published_block_is_symmetric() -> None:
     values = np.array(PUBLISHED_CORRELATIONS)
     assert values.shape == (len(PUBLISHED_SETS),) * 2
     assert np.array_equal(values, values.T)
+
+
+def test_page_counts_published_models_apart() -> None:
+    page = block().page()
+    assert page.scale is None
+    assert "24 models (12 architectures) of timm on 6 test sets" in page.text()

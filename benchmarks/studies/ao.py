@@ -1,7 +1,7 @@
 """Prediction of out-of-distribution error by in-distribution metrics (Wenzel et al. 2022, AO).
 
 On three tasks with heads that other studies train (PACS, CIFAR-10 and superclasses of Tiny-ImageNet),
-with corruptions and attacks, and on published ImageNet models. A task whose pool is not trained is
+with corruptions and attacks. Published ImageNet models are on the page imagenet. A task whose pool is not trained is
 left out. Takes about twenty minutes on two cores if the pools are trained.
 """
 
@@ -20,12 +20,12 @@ import numpy as np
 from benchmarks._results import data_folder
 from benchmarks.studies._claims import ClaimResult, judge
 from benchmarks.studies._comparison_page import HEADS_NOTE, accuracies, evaluated_rows
-from benchmarks.studies._imagenet_block import ImagenetBlock
 from benchmarks.studies._pages import (
     STORED_OPTION,
     Page,
     Scale,
     Table,
+    describe_reliability,
     reliability_of,
     rows_note,
     stored_rows,
@@ -360,14 +360,15 @@ def difficulty_results(table: EvaluationTable) -> list[ClaimResult]:
     return [ClaimResult.of("ao-difficulty", figures)]
 
 
-def page(table: EvaluationTable, block: ImagenetBlock) -> Page:
+def page(table: EvaluationTable) -> Page:
     predictors = predictor_table(table, metrics=[m for m in ALL_METRICS if m in table.measures])
     scatters = id_ood_scatters(table)
     factors = task_factors(table)
     reliability = reliability_of(table)
     median = None if reliability is None else reliability.median
     own = page_results(table, scatters, factors)
-    tested = [result.id for result in (*own, *block.results())]
+    tested = [result.id for result in own]
+    scale = Scale.of_table(table, kind="heads on frozen pretrained bodies")
     pacs = table.select_rows(np.array(table.columns["task"]) == "PACS")
     metrics = {name: pacs.measures[name] for name in ALL_METRICS if name in pacs.measures}
     pairs = Counter(one.task for one in scatters)
@@ -383,11 +384,11 @@ def page(table: EvaluationTable, block: ImagenetBlock) -> Page:
             "change the features, the inputs of a head, not the pixels; the sizes are root mean "
             "square changes per feature, not the paper's ℓ₂ radii. Spearman's correlation over the "
             "models of a pair, averaged so that every task has the same weight. "
-            f"{accuracies(table)} {block.describe()}"
+            f"{accuracies(table)}\n\n{scale.describe()} They are counted on the pages of these "
+            f"studies.\n\n{describe_reliability(reliability)}"
         ),
-        scale=Scale.of_table(table, kind="heads on frozen pretrained bodies"),
         reliability=reliability,
-        results=[*judge(predictors, "ao", reliability=median, tested=tested), *own, *block.results()],
+        results=[*judge(predictors, "ao", reliability=median, tested=tested), *own],
         tables={
             **predictor_rows(predictors),
             **pattern_rows(scatters),
@@ -397,19 +398,16 @@ def page(table: EvaluationTable, block: ImagenetBlock) -> Page:
             **analysis_table(pacs, "augmentation",
                              "Accuracy by augmentation, PACS, in percent (as in Fig. S8)"),
             **factor_tables(factors),
-            **block.tables(),
         },
         differs=(
             "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of ten "
             "tasks; ours are heads on three frozen bodies, on three tasks. Within a pair, models "
             "differ in the body and in the amount and noise of their training data, so errors on all "
-            "domains rise and fall together more than in the paper. In the ImageNet block, models "
-            "range from AlexNet to networks with billions of parameters; the paper's nine networks "
-            "are similar to one another, and its OOD data are other datasets than ImageNet's shifts."
+            "domains rise and fall together more than in the paper."
         ),
         notes=(
             "The adjustment removes the part of OOD error that is linear in ID error. Where the "
-            "relation is curved, as on ImageNet-A, ID error itself is correlated with the residual: "
+            "relation is curved, ID error itself is correlated with the residual: "
             "an adjusted correlation above 0 need not mean that a metric tells more than ID error.",
             "The text of the paper does not give the number of steps of its attacks.",
             "Only the head is trained in every model, so the gap between fine-tuning strategies "
@@ -446,7 +444,7 @@ def main() -> int:
     rows = stored_rows("ao") if stored else measured_rows(data)
     names = [*METRICS, *ATTACK_METRICS, MEAN_ATTACK_METRIC]
     table = EvaluationTable.read(rows, measures=[n for n in names if n in rows.column_names])
-    result = page(table, ImagenetBlock.read(data))
+    result = page(table)
     result = replace(result, notes=(*result.notes, *rows_note(rows)))
     write(result, rows, picture(table))
     return 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.studies._imagenet_block import ImagenetBlock
 from benchmarks.studies._imagenet_results import ATTACKS, TESTBED_OOD, TIMM_SETS, names_of_testbed
+from benchmarks.studies.imagenet import ImagenetBlock
 from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
 

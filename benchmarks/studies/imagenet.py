@@ -1,10 +1,12 @@
-"""AO's analyses of published ImageNet models: tables and verdicts for the page `ao`.
+"""ImageNet models: prediction of OOD error by ID metrics on published accuracies (AO, Fig. S1).
 
-Nothing is trained. Intervals are bootstrap intervals over architectures, see `_imagenet_results`.
+Wenzel et al. 2022 (AO). Nothing is trained. Intervals are bootstrap intervals over architectures, see
+`_imagenet_results`. Takes a minute.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._results import data_folder
 from benchmarks.studies._claims import ClaimResult
 from benchmarks.studies._imagenet_results import (
     ID_DOMAIN,
@@ -27,7 +30,7 @@ from benchmarks.studies._imagenet_results import (
     set_correlations,
     to_table,
 )
-from benchmarks.studies._pages import Table, with_interval
+from benchmarks.studies._pages import Page, Table, with_interval, write
 from benchmarks.studies._published_figures import AO, AO_ADJUSTED
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.factors import FactorAnalysis, factor_analysis
@@ -92,9 +95,38 @@ class ImagenetBlock:
                 f"{len(wide.models):,} models ({len(architectures):,} architectures) of {name} on "
                 f"{len(wide.test_sets)} test sets"
             )
-        return (
-            "ImageNet block: published accuracies of " + " and ".join(parts) + ", those that were "
-            "tested on all of these sets; they are not counted as models trained here."
+        return " and ".join(parts)
+
+    def page(self) -> Page:
+        return Page(
+            name="imagenet",
+            title="ImageNet models: prediction of OOD error by ID metrics",
+            done=(
+                f"Published accuracies of {self.describe()}. Models that were not tested on all of "
+                "these sets are left out. Nothing is trained here. ID is ImageNet's validation set; "
+                "ID corrupted error is the mean over the published files of ImageNet-C, and ID "
+                "adversarial error the mean over four attacks (PGD), both of the testbed only. "
+                "Spearman's correlation over models, averaged over OOD test sets. All weights of one "
+                "architecture are drawn together in the bootstrap."
+            ),
+            tables=self.tables(),
+            results=self.results(),
+            differs=(
+                "The paper's block correlates the nine pretrained networks that it fine-tunes; these "
+                "tables range from AlexNet to networks with billions of parameters, so errors on all "
+                "test sets rise and fall together. The other figures of the paper are for networks "
+                "that are fine-tuned on other datasets, where ID and OOD error are less correlated. "
+                "Adversarial errors separate networks that were trained to be robust from the others, "
+                "and say little within the two groups."
+            ),
+            notes=(
+                "The adjustment removes the part of OOD error that is linear in ID error. Where the "
+                "relation is curved, as on ImageNet-A, ID error itself is correlated with the "
+                "residual: an adjusted correlation above 0 need not mean that a metric tells more "
+                "than ID error.",
+                "The factors are those of accuracies on test sets, not of AO's sixteen metrics, which "
+                "are not published for these models.",
+            ),
         )
 
     def tables(self) -> dict[str, Table]:
@@ -116,7 +148,7 @@ class ImagenetBlock:
             for i, name in enumerate(PUBLISHED_SETS)
         ]  # fmt: skip
         caption = (
-            "ImageNet block: rank correlations of errors × 100 over the models of timm, and the "
+            "Rank correlations of errors × 100 over the models of timm, and the "
             "paper's over nine networks (Fig. S1)"
         )
         return {caption: (("error on", *PUBLISHED_SETS), rows)}
@@ -133,7 +165,7 @@ class ImagenetBlock:
                 for metric in found["pair_rho"].measures
             ]  # fmt: skip
         caption = (
-            "ImageNet block: averaged rank correlation with OOD error (95 % interval), and with its "
+            "Averaged rank correlation with OOD error (95 % interval), and with its "
             "residual given ID error"
         )
         head = ("models", "metric", "ours", "the paper's", "adjusted", "the paper's, adjusted")
@@ -149,7 +181,7 @@ class ImagenetBlock:
         ]  # fmt: skip
         head = ("models", "OOD", "pattern", "rank correlation", "ID spread, points",
                 "OOD spread, points", "normalized gap")  # fmt: skip
-        return {"ImageNet block: patterns of OOD against ID accuracy (as in Fig. S9)": (head, rows)}
+        return {"Patterns of OOD against ID accuracy (as in Fig. S9)": (head, rows)}
 
     def _factor_table(self) -> dict[str, Table]:
         rows = []
@@ -162,7 +194,7 @@ class ImagenetBlock:
             rows.append((name, str(len(found.names)), shown, str(kept), f"{first:.0%}", leading))
         head = ("models", "test sets", "largest eigenvalues", "eigenvalues ≥ 1",
                 "variance of the first", "highest loadings of each factor after equamax")  # fmt: skip
-        return {"ImageNet block: factors of the accuracies": (head, rows)}
+        return {"Factors of the accuracies": (head, rows)}
 
     def results(self) -> list[ClaimResult]:
         """Return the verdicts on the claims about the ImageNet block."""
@@ -195,3 +227,42 @@ def _leading(found: FactorAnalysis, factor: int, count: int = 3) -> str:
     loadings = found.rotated_loadings[:, factor]
     best = np.argsort(-np.abs(loadings))[:count]
     return ", ".join(f"{found.names[j]} {loadings[j]:+.2f}" for j in best)
+
+
+def picture(block: ImagenetBlock) -> Any:
+    """Plot OOD against ID accuracy for each test set of both collections."""
+    import altair as alt
+
+    points = [
+        {"models": name, "OOD set": target, "ID": x, "OOD": y}
+        for name, table in block.evaluation_tables().items()
+        for pair in id_ood_scatters(table)
+        for target in [pair.target]
+        for x, y in zip(pair.id_accuracy.tolist(), pair.ood_accuracy.tolist(), strict=True)
+    ]
+    axis = alt.Axis(format="%")
+    return (
+        alt.Chart({"values": points})
+        .mark_point(filled=True, size=10, opacity=0.5)
+        .encode(
+            x=alt.X("ID:Q", title="accuracy on ImageNet", axis=axis, scale=alt.Scale(zero=False)),
+            y=alt.Y("OOD:Q", title="accuracy on the OOD set", axis=axis),
+            color=alt.Color("models:N"),
+        )
+        .properties(width=170, height=150)
+        .facet(alt.Facet("OOD set:N", title=None), columns=4)
+    )
+
+
+def main() -> int:
+    data = data_folder()
+    if data is None:
+        print("The research data are not available on this machine; nothing was measured.")
+        return 0
+    block = ImagenetBlock.read(data)
+    write(block.page(), block.rows(), picture(block))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
