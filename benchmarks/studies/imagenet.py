@@ -115,9 +115,7 @@ class ImagenetBlock:
                 "The paper's block correlates the nine pretrained networks that it fine-tunes; these "
                 "tables range from AlexNet to networks with billions of parameters, so errors on all "
                 "test sets rise and fall together. The other figures of the paper are for networks "
-                "that are fine-tuned on other datasets, where ID and OOD error are less correlated. "
-                "Adversarial errors separate networks that were trained to be robust from the others, "
-                "and say little within the two groups."
+                "that are fine-tuned on other datasets, where ID and OOD error are less correlated."
             ),
             notes=(
                 "The adjustment removes the part of OOD error that is linear in ID error. Where the "
