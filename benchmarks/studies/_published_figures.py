@@ -38,6 +38,14 @@ NI: dict[str, dict[str, Row]] = {
         "ni-eda": (0.577, 2.04, 0.581, 0.511, 0.709, 0.572),
         "atc-mc": (0.576, 2.52, 0.568, 0.446, 0.706, 0.636),
     },
+    "NLI, RoBERTa": {
+        "ni-ssmba": (0.933, 1.19, 0.750, 0.730, 0.771, 0.301),
+        "ni-eda": (0.941, 1.26, 0.789, 0.757, 0.799, 0.572),
+        "ni-backtranslate-aligned draws=3": (0.944, 1.07, 0.759, 0.740, 0.778, 0.563),
+        "ni-random_replace": (0.890, 1.70, 0.688, 0.647, 0.710, 0.401),
+        "atc-ne": (0.737, 2.22, 0.557, 0.541, 0.739, 0.635),
+        "atc-mc": (0.769, 2.10, 0.581, 0.567, 0.748, 0.636),
+    },
 }
 # Mean absolute errors in points after calibration, by data: ATC Table 1.
 ATC: dict[str, dict[str, float]] = {
@@ -61,3 +69,5 @@ AO = {
 }
 AO_ADJUSTED = {"ID corrupted error": 0.01}
 AO_FACTORS = 4
+# Patterns that AO sees in its scatter plots, by task: App. D, Figure S9.
+AO_PATTERNS = {"PACS": "functional or vertical"}
