@@ -24,6 +24,11 @@ invariance = ["randaugment", { transform = "translate", magnitude = 0.2, draws =
 measures = ["mmd-gaussian"]             # or "all"
 metrics = ["nll", { metric = "adversarial_error_0.02", steps = 10 }]    # or "all"
 draws = 10                              # number of random draws per row and transform
+invariance_rows = 500                   # maximum number of test rows that are transformed; accuracy
+                                        # and estimates still use all test rows
+invariance_domains = ["sketch"]         # test domains with neighborhoods; default: all
+intervals = true                        # false: estimates without confidence intervals, which is
+                                        # several times faster
 seed = 0
 
 [[models]]                              # a model of your own, in addition to the pools
@@ -120,6 +125,11 @@ class StudyKeys(StrictModel):
     measures: Any = None
     metrics: Any = None
     draws: PositiveInt = 10
+    invariance_rows: PositiveInt | None = None
+    invariance_domains: Literal["all"] | NonEmpty[str] = Field(
+        default="all", description="'all' or a list of names"
+    )
+    intervals: bool = True
     seed: int = 0
 
 
@@ -170,6 +180,8 @@ class Study:
         Whether models that did not converge are skipped.
     requests : tuple of RequestedValue
         Values to compute for each model on each test domain.
+    invariance_domains : tuple of str
+        Names of the test domains on which neighborhoods are computed.
     seed : int
         Random seed.
 
@@ -192,6 +204,7 @@ class Study:
     measure_domains: Literal["all", "unseen"]
     converged: bool
     requests: tuple[RequestedValue, ...]
+    invariance_domains: tuple[str, ...]
     seed: int
 
     @classmethod
@@ -239,9 +252,12 @@ class Study:
 
     def requests_for(self, model: StudyModel, domain: str) -> tuple[RequestedValue, ...]:
         """Return the values to compute for a model on a test domain."""
-        if self.measure_domains == "all" or domain not in model.trained_on:
-            return self.requests
-        return tuple(request for request in self.requests if request.family != "measure")
+        omitted = set()
+        if domain not in self.invariance_domains:
+            omitted.add("invariance")
+        if self.measure_domains == "unseen" and domain in model.trained_on:
+            omitted.add("measure")
+        return tuple(request for request in self.requests if request.family not in omitted)
 
     def available_models(self) -> StudyModels:
         """Return the models that are trained at the time of the call; raise if there is none."""
@@ -278,19 +294,21 @@ def _parse_study(
     if not pools and not models:
         raise InputError("pools and models are both missing. Name a pool or a model to evaluate.")
     _check_compatible(groups, [pool.spec.group for pool in pools])
+    selected = _select_domains(checked.domains, domains)
     return Study(
         name=checked.name or name,
         about=checked.about,
         pools=pools,
         models=models,
         groups=groups,
-        domains=_select_domains(checked.domains, domains),
+        domains=selected,
         split=checked.split,
         rows=checked.rows,
         source_rows=checked.source_rows,
         measure_domains=checked.measure_domains,
         converged=checked.converged,
         requests=_parse_requests(checked, groups[0], folder),
+        invariance_domains=tuple(_select_domains(checked.invariance_domains, selected)),
         seed=checked.seed,
     )
 
@@ -303,11 +321,16 @@ def _parse_requests(
         estimators=select_estimators(table.estimators),
         temperatures=_TEMPERATURES[table.temperature],
         invariance=parse_transforms(
-            table.invariance, draws=table.draws, kind=group.kind, folder=folder
+            table.invariance,
+            draws=table.draws,
+            kind=group.kind,
+            folder=folder,
+            rows=table.invariance_rows,
         ),
         measures=select_measures(table.measures),
         measure_rows=table.measure_rows,
         seed=table.seed,
+        intervals=table.intervals,
     )
 
 
