@@ -142,9 +142,7 @@ def build_requests(
     for measure in measures:
         rows = "" if measure_rows is None else f", {measure_rows} rows"
         settings = f"{settings_key(measure)}, {random}{rows}"
-        requests.append(
-            RequestedValue("measure", (measure.name,), settings, measure, measure_rows)
-        )
+        requests.append(RequestedValue("measure", (measure.name,), settings, measure, measure_rows))
     _check_unique([name for request in requests for name in request.names])
     return tuple(requests)
 
