@@ -18,6 +18,7 @@ OTHER: dict[str, Any] = {
     "seed": 1, "batch": 65, "lr": 2e-3, "optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.1,
     "schedule": "cosine", "epochs": 51, "stop_at": None, "label_noise": 0.1,
     "augment": "augmix", "few_shot": 5, "part": "head", "coral": 0.5, "jsd": 6.0, "keep": "best",
+    "steps": 500,
 }  # fmt: skip
 # Values that another key needs.
 NEEDED: dict[str, dict[str, Any]] = {
