@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-
-from benchmarks.studies import _dg_analyses, rotated_mnist  # noqa: E402
-from benchmarks.studies._dg_analyses import (  # noqa: E402
+from benchmarks.studies import _dg_analyses, rotated_mnist
+from benchmarks.studies._dg_analyses import (
     Interval,
     change_difference,
     error_correlations,
@@ -18,9 +18,9 @@ from benchmarks.studies._dg_analyses import (  # noqa: E402
     rank_agreement,
     regression_gain,
 )
-from benchmarks.studies._published_figures import DG_JOINT, DG_NOISE, DG_TABLE_2  # noqa: E402
-from oodometer.measures import get  # noqa: E402
-from oodometer.studies.analysis.evaluation_table import EvaluationTable  # noqa: E402
+from benchmarks.studies._published_figures import DG_JOINT, DG_NOISE, DG_TABLE_2
+from oodometer.measures import get
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 ANGLES = ("0", "15", "30", "45", "60", "75")
 PER_ANGLE = 8
@@ -123,10 +123,7 @@ def test_regression_gains_from_measures_that_add_up() -> None:
     erm, _ = by_algorithm(table())
     rng = np.random.default_rng(1)
     half = rng.normal(size=len(erm))
-    erm.measures["one"][:] if "one" in erm.measures else None
     measures = {**erm.measures, "one": half, "two": 1 - erm.accuracy - half}
-    from dataclasses import replace
-
     both = regression_gain(replace(erm, measures=measures), ["one", "two"], ["one", "two"])
     assert both.n == len(ANGLES) * PER_ANGLE
     assert both.pooled == pytest.approx(1.0)

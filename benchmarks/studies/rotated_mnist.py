@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies._claims import ClaimResult, claims_of, get_claim, judge
+from benchmarks.studies._claims import ClaimResult, get_claim, judge
 from benchmarks.studies._comparison_page import study_of, study_rows
 from benchmarks.studies._dg_analyses import (
     ErrorCorrelations,
