@@ -18,17 +18,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.model_bootstrap import (
-    BOOTSTRAP_STATISTICS,
-    ERROR_STATISTICS,
+    LOWER_IS_BETTER,
     BootstrapReplicates,
-    MeasureDifference,
     bootstrap_statistics,
-    compare_two_measures,
     extrapolate_count,
     interval_verdict,
+    percentile_interval,
 )
 
 CLAIMS_FILE = Path(__file__).with_name("claims.toml")
@@ -48,7 +47,7 @@ PAPERS = {
 MIN_RELIABILITY = 0.5
 REPLICATES = 2_000
 
-Test = Literal["better", "above", "below", "near", "page"]
+Test = Literal["better", "drop", "shift", "above", "below", "near", "page"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +66,12 @@ class Claim:
         The claim as a sentence without a full stop.
     study : str
         Name of the page and script that tests the claim.
-    test : {"better", "above", "below", "near", "page"}
-        ``better``: the statistic of `first` is better than that of `second`. ``above``, ``below``:
-        the statistic of `first` is above or below `bound`. ``near``: it differs from 0 by less than
-        `bound`. ``page``: the script of the study tests the claim.
+    test : {"better", "drop", "shift", "above", "below", "near", "page"}
+        ``better``: the statistic of `first` is better than that of `second`. ``drop``: `first` loses
+        less than `second` from ID τ to Macro τ. ``shift``: the statistic of `first` is larger on the
+        type of shift `shift` than on the type of shift `second`. ``above``, ``below``: the statistic
+        of `first` is above or below `bound`. ``near``: it differs from that of `second` (or from 0)
+        by less than `bound`. ``page``: the script of the study tests the claim.
     statistic, first, second : str
         Statistic (`BOOTSTRAP_STATISTICS`) and measures.
     shift : str
@@ -240,14 +241,11 @@ def judge_claim(
 ) -> ClaimResult:
     """Test one claim on a table of evaluations."""
     try:
-        chosen = _shift_rows(claim, table)
-        result = (
-            _judge_difference(claim, chosen, replicates)
-            if claim.test == "better"
-            else _judge_value(claim, chosen, replicates)
-        )
+        result = _judge_quantity(claim, _measure_quantity(claim, table, replicates))
     except (NotApplicable, UnknownName, InputError) as error:
-        return ClaimResult(id=claim.id, verdict=NO_VERDICT, figures=f"Not tested: {error}.")
+        return ClaimResult(
+            id=claim.id, verdict=NO_VERDICT, figures=f"Not tested: {str(error).rstrip('.')}."
+        )
     if reliability is None or reliability >= MIN_RELIABILITY:
         return result
     reason = (
@@ -259,92 +257,121 @@ def judge_claim(
     )  # fmt: skip
 
 
-def _shift_rows(claim: Claim, table: EvaluationTable) -> EvaluationTable:
-    if not claim.shift:
+def _shift_rows(table: EvaluationTable, shift: str) -> EvaluationTable:
+    if not shift:
         return table
     cells = table.columns.get("shift", ("",) * len(table))
-    mask = np.array([cell == claim.shift for cell in cells], dtype=np.bool_)
-    # Rows in distribution belong to every type of shift.
-    chosen = table.select_rows(mask | table.in_distribution)
+    mask = np.array([cell == shift for cell in cells], dtype=np.bool_)
     if not mask.any():
-        raise NotApplicable(f"no evaluation has the shift {claim.shift!r}")
-    return chosen
+        raise NotApplicable(f"no evaluation has the shift {shift!r}")
+    # Rows in distribution belong to every type of shift.
+    return table.select_rows(mask | table.in_distribution)
 
 
-def _judge_difference(claim: Claim, table: EvaluationTable, replicates: int) -> ClaimResult:
-    difference = compare_two_measures(
-        table, claim.first, claim.second, statistic=claim.statistic, replicates=replicates
+@dataclass(frozen=True, eq=False)
+class _Quantity:
+    """Quantity with its replicates, and the figures behind it."""
+
+    value: float
+    replicates: Floats
+    figures: str
+    scale: BootstrapReplicates
+
+
+def _measure_quantity(claim: Claim, table: EvaluationTable, replicates: int) -> _Quantity:
+    """Return the quantity that a claim is about, in the direction in which the claim is stated."""
+    chosen = _shift_rows(table, "" if claim.test == "shift" else claim.shift)
+    statistics = ["id_tau", "macro_tau"] if claim.test == "drop" else [claim.statistic]
+    names = (
+        [claim.first] if claim.test == "shift" or not claim.second else [claim.first, claim.second]
     )
-    if np.isnan(difference.value):
-        raise NotApplicable(f"{claim.statistic} is undefined here")
-    sign = -1 if claim.statistic in ERROR_STATISTICS else 1
-    low, high = sorted((sign * difference.low, sign * difference.high))
-    verdict = difference.verdict
-    needed = needed_text(difference.configurations_needed, difference.configurations)
-    return ClaimResult(
-        id=claim.id,
-        verdict=verdict,
-        figures=_difference_figures(difference),
-        low=low,
-        high=high,
-        models=difference.models,
-        configurations=difference.configurations,
-        evaluations=difference.evaluations,
-        needed=needed if verdict == "undecided" else "",
+    for name in names:
+        if name not in table.measures:
+            raise NotApplicable(f"the measure {name!r} is not in the table")
+        chosen = chosen.select_rows(~np.isnan(chosen.measures[name]))
+
+    def draw(part: EvaluationTable) -> dict[str, BootstrapReplicates]:
+        if not len(part):
+            raise NotApplicable("no evaluation has a value of every measure")
+        return bootstrap_statistics(part, statistics, measures=names, replicates=replicates)
+
+    if claim.test == "shift":
+        there, here = (draw(_shift_rows(chosen, name)) for name in (claim.shift, claim.second))
+        return _difference(claim, there[claim.statistic], here[claim.statistic], (0, 0))
+    drawn = draw(chosen)
+    if claim.test == "drop":
+        return _drop_difference(claim, drawn["id_tau"], drawn["macro_tau"])
+    result = drawn[claim.statistic]
+    if len(names) == 2:
+        return _difference(claim, result, result, (0, 1))
+    figures = f"{result.values[0]:.3g}"
+    return _Quantity(float(result.values[0]), result.replicates[0], figures, result)
+
+
+def _difference(
+    claim: Claim, one: BootstrapReplicates, other: BootstrapReplicates, at: tuple[int, int]
+) -> _Quantity:
+    i, j = at
+    error = claim.test == "better" and claim.statistic in LOWER_IS_BETTER
+    sign = -1.0 if error else 1.0
+    return _Quantity(
+        value=float(sign * (one.values[i] - other.values[j])),
+        replicates=sign * (one.replicates[i] - other.replicates[j]),
+        figures=f"{one.values[i]:.3f} against {other.values[j]:.3f}",
+        scale=one,
     )
 
 
-def _difference_figures(difference: MeasureDifference) -> str:
-    return (
-        f"{difference.first_value:.3f} against {difference.second_value:.3f} "
-        f"({BOOTSTRAP_STATISTICS[difference.statistic]})"
+def _drop_difference(
+    claim: Claim, inside: BootstrapReplicates, outside: BootstrapReplicates
+) -> _Quantity:
+    drops = inside.values - outside.values
+    replicates = inside.replicates - outside.replicates
+    return _Quantity(
+        value=float(drops[1] - drops[0]),
+        replicates=replicates[1] - replicates[0],
+        figures=f"{drops[0]:.3f} against {drops[1]:.3f}",
+        scale=outside,
     )
 
 
-def _judge_value(claim: Claim, table: EvaluationTable, replicates: int) -> ClaimResult:
-    result = bootstrap_statistics(
-        table, [claim.statistic], measures=(claim.first,), replicates=replicates
-    )[claim.statistic]
-    value = result.value(claim.first)
-    if np.isnan(value):
-        raise NotApplicable(f"{claim.statistic} is undefined here")
-    low, high = result.interval(claim.first)
-    return bound_result(claim, value, low, high, result)
-
-
-def bound_result(
-    claim: Claim, value: float, low: float, high: float, scale: BootstrapReplicates | None = None
-) -> ClaimResult:
-    """Compare a value and its interval with the bound of a claim (tests above, below, near)."""
-    bound = claim.bound
-    if claim.test == "near":
-        # The distance from the bound: positive where |value| < bound in the whole interval.
-        inner, outer = bound - max(abs(low), abs(high)), bound
-        crosses = low <= 0 <= high
-        outer = bound - (0.0 if crosses else min(abs(low), abs(high)))
-        side = (inner, outer)
-    else:
-        sign = 1 if claim.test == "above" else -1
-        edges = sorted((sign * (low - bound), sign * (high - bound)))
-        side = (edges[0], edges[1])
+def _judge_quantity(claim: Claim, quantity: _Quantity) -> ClaimResult:
+    """Compare the interval of a quantity with the bound of its claim."""
+    if np.isnan(quantity.value):
+        raise NotApplicable(f"{claim.statistic or 'τ'} is undefined here")
+    low, high = percentile_interval(quantity.replicates)
+    side = bound_side(claim, low, high)
     verdict = interval_verdict(*side)
+    scale = quantity.scale
     needed = ""
-    if verdict == "undecided" and scale is not None:
-        count = extrapolate_count(scale.n_clusters, sum(side) / 2, *side)
+    if verdict == "undecided":
+        distance = bound_side(claim, quantity.value, quantity.value)[0]
+        count = extrapolate_count(scale.n_clusters, distance, low, high)
         needed = needed_text(count, scale.n_clusters)
-    words = {"above": "above", "below": "below", "near": "within ±"}[claim.test]
-    figures = f"{value:+.3f} (95 % interval {low:+.3f} to {high:+.3f}; claimed: {words} {bound:g})"
+    figures = quantity.figures
+    if claim.test in ("above", "below", "near"):
+        figures += f", 95 % interval {low:.3g} to {high:.3g}"
     return ClaimResult(
         id=claim.id,
         verdict=verdict,
         figures=figures,
         low=side[0],
         high=side[1],
-        models=None if scale is None else scale.n_models,
-        configurations=None if scale is None else scale.n_clusters,
-        evaluations=None if scale is None else scale.n_evaluations,
+        models=scale.n_models,
+        configurations=scale.n_clusters,
+        evaluations=scale.n_evaluations,
         needed=needed,
     )
+
+
+def bound_side(claim: Claim, low: float, high: float) -> tuple[float, float]:
+    """Return an interval relative to the bound of its claim, positive where the claim holds."""
+    if claim.test == "near":
+        nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+        return claim.bound - max(abs(low), abs(high)), claim.bound - nearest
+    if claim.test == "below":
+        return claim.bound - high, claim.bound - low
+    return low - claim.bound, high - claim.bound
 
 
 def read_results(folder: Path) -> dict[str, dict[str, Any]]:
@@ -354,5 +381,5 @@ def read_results(folder: Path) -> dict[str, dict[str, Any]]:
 
 def results_to_json(results: Sequence[ClaimResult], facts: Mapping[str, Any]) -> str:
     """Return the text of the JSON file beside a page."""
-    claims = [{key: value for key, value in asdict(one).items()} for one in results]
+    claims = [asdict(result) for result in results]
     return json.dumps({"schema": 1, **facts, "claims": claims}, indent=1, ensure_ascii=False) + "\n"

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._results import data_folder
+from benchmarks.studies._claims import ClaimResult
 from benchmarks.studies._comparison_page import study_rows
-from benchmarks.studies._pages import PAGES, Claim, Page, write
+from benchmarks.studies._pages import PAGES, Page, write
 from benchmarks.studies._published_figures import AO, AO_ADJUSTED, AO_FACTORS
 from oodometer.cli._runtime import error_console
 from oodometer.metrics.adversarial import AdversarialError
@@ -137,26 +138,10 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:+.2f}"
 
 
-def claims(
-    found: AveragedCorrelations, beyond: AveragedCorrelations, factors: FactorAnalysis
-) -> list[Claim]:
-    scores = {name: found.overall.score(name, OOD)["value"] for name in found.overall.first}
-    known = {name: value for name, value in scores.items() if value is not None}
-    others = {name for name in known if name.startswith("ID") and name != "ID error"}
-    own, best = known["ID error"], max(others, key=lambda name: known[name])
-    adversarial, corrupted = known["ID adversarial_error"], "ID corrupted error"
-    left = beyond.overall.score(corrupted, RESIDUAL_LABEL)["value"]
+def results(factors: FactorAnalysis) -> list[ClaimResult]:
+    """Return the verdicts that need no bootstrap."""
     kept = factors.loadings.shape[1]
-    return [
-        Claim("ID error is the best single predictor of OOD error", own >= known[best],
-              f"{own:+.2f}; the best other is {best} with {known[best]:+.2f}."),
-        Claim("ID error and OOD error are correlated", own > 0.2,
-              f"{own:+.2f} here, {AO['ID error']:+.2f} in the paper."),
-        Claim("given ID error, the corrupted error adds nothing",
-              left is not None and abs(left) < 0.1, "Not defined." if left is None else f"{left:+.2f}."),
-        Claim("adversarial error predicts less than ID error", adversarial < own, f"{adversarial:+.2f}."),
-        Claim("four factors have an eigenvalue of 1 or more", kept == AO_FACTORS, f"{kept} here."),
-    ]  # fmt: skip
+    return [ClaimResult.of("ao-four-factors", f"{kept} here", holds=kept == AO_FACTORS)]
 
 
 def patterns(found: Sequence[IdOodScatter]) -> list[tuple[str, ...]]:
@@ -215,10 +200,10 @@ def page(table: EvaluationTable) -> Page:
                 ("metric", *(f"factor {j + 1}" for j in range(factors.loadings.shape[1]))), loadings
             ),
         },
-        claims=claims(found, beyond, factors),
+        results=results(factors),
         differs=(
-            "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of more "
-            "than six tasks; ours are about two hundred small networks trained from scratch. They "
+            "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of ten "
+            "tasks; ours are about two hundred small networks trained from scratch. They "
             "generalize little to other domains, and the models of one pair differ mostly in the amount "
             "and the noise of their training data."
         ),

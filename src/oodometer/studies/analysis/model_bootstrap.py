@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ import numpy as np
 from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.jsonable import fields_to_jsonable
-from oodometer.core.stats import rng_for
+from oodometer.core.stats import repeated_median_line, rng_for
 from oodometer.studies.analysis._compare_measures import STATISTIC_LABELS
 from oodometer.studies.analysis._kendall import dense_ranks
 from oodometer.studies.analysis._weighted_statistics import (
@@ -41,6 +41,8 @@ from oodometer.studies.analysis._weighted_statistics import (
     weighted_spearman,
     weighted_tau,
 )
+from oodometer.studies.analysis.averaged_correlations import RESIDUAL_DECIMALS
+from oodometer.studies.analysis.estimation_error import find_estimates
 from oodometer.studies.analysis.evaluation_table import RECIPE_PREFIX, EvaluationTable
 from oodometer.studies.analysis.grouped_scores import RowGroups
 from oodometer.studies.analysis.kendall_family import PAIR_COLUMNS, TAU_STATISTICS
@@ -50,15 +52,20 @@ from oodometer.studies.analysis.rank_correlation import canonical_sign
 
 Verdict = Literal["held", "refuted", "undecided"]
 # Statistics of this module that `compare_measures` does not have.
-RANK_STATISTICS = {
+FURTHER_STATISTICS = {
+    "macro_tau_sd": "sd of Macro τ over groups",
     "rho": "ρ with error",
     "joint_rho": "ρ with error, pooled",
     "pair_rho": "ρ with error by pair of domains",
+    "adjusted_rho": "ρ with error given ID error, by pair of domains",
     "estimation_error": "error of the estimate",
+    "siegel_gap": "gap between Siegel's line and y = x",
 }
-BOOTSTRAP_STATISTICS = {**STATISTIC_LABELS, **RANK_STATISTICS}
-# Statistics of which smaller values are better; all of them are in percentage points.
-ERROR_STATISTICS = ("mae", "raw_mae", "estimation_error")
+BOOTSTRAP_STATISTICS = {**STATISTIC_LABELS, **FURTHER_STATISTICS}
+# Statistics of which smaller values are better. Errors and the gap are in percentage points.
+LOWER_IS_BETTER = ("mae", "raw_mae", "macro_tau_sd", "estimation_error", "siegel_gap")
+# Measure that `adjusted_rho` adjusts for: the error on the training domains of a model.
+ID_ERROR = "ID error"
 LINE_STATISTICS = (*FITTED_STATISTICS, *RAW_STATISTICS)
 DEFAULT_REPLICATES = 2_000
 MIN_REPLICATES = 1_000
@@ -152,8 +159,6 @@ def model_clusters(table: EvaluationTable) -> Ints:
 
 
 def _with_one_test_domain(table: EvaluationTable) -> EvaluationTable:
-    from dataclasses import replace
-
     return replace(table, tested_on=np.zeros_like(table.tested_on))
 
 
@@ -252,9 +257,10 @@ class BootstrapReplicates:
         return float(self.values[self._index(measure)])
 
     def standard_error(self, measure: str) -> float:
-        """Return the standard deviation of the replicates of a measure."""
+        """Return the standard deviation of the replicates of a measure; NaN if it is undefined."""
         replicates = self.replicates[self._index(measure)]
-        return float(np.nanstd(replicates, ddof=1))
+        known = replicates[~np.isnan(replicates)]
+        return float(known.std(ddof=1)) if len(known) > 1 else np.nan
 
     def interval(self, measure: str, *, level: float = LEVEL) -> tuple[float, float]:
         """Return the percentile interval of a measure."""
@@ -291,8 +297,8 @@ class BootstrapReplicates:
 def percentile_interval(replicates: Floats, *, level: float = LEVEL) -> tuple[float, float]:
     """Return the interval between two quantiles of the replicates; NaN replicates are left out.
 
-    >>> percentile_interval(np.arange(1001) / 1000)
-    (0.025, 0.975)
+    >>> percentile_interval(np.arange(81.0), level=0.5)
+    (20.0, 60.0)
     """
     known = replicates[~np.isnan(replicates)]
     if len(known) < len(replicates) / 2:
@@ -366,7 +372,7 @@ class MeasureDifference:
         `held` if the interval lies on the side of 0 on which the first measure is better, `refuted`
         if it lies on the other side, else `undecided`.
         """
-        sign = -1 if self.statistic in ERROR_STATISTICS else 1
+        sign = -1 if self.statistic in LOWER_IS_BETTER else 1
         return interval_verdict(*sorted((sign * self.low, sign * self.high)))
 
     @property
@@ -408,7 +414,7 @@ def extrapolate_count(count: int, value: float, low: float, high: float) -> int 
     half_width = (high - low) / 2
     if abs(value) < MIN_DIFFERENCE_SHARE * half_width or not half_width:
         return None
-    return int(np.ceil(count * (half_width / abs(value)) ** 2 + 1e-9)) + 1
+    return max(int(count * (half_width / abs(value)) ** 2), count) + 1
 
 
 def compare_two_measures(
@@ -435,12 +441,15 @@ def compare_two_measures(
     statistic : str
         One of the statistics of `compare_measures` (``macro_tau``, ``micro_tau``, ``id_tau``,
         ``arch_tau``, ``cross_domain_tau``, ``r2``, ``r2_pearson``, ``mae``, ``raw_r2``,
-        ``raw_mae``); ``rho``, the mean over test domains of Spearman's ρ with the error, after
-        multiplying each measure by its canonical sign; ``joint_rho``, the same over all evaluations
-        pooled; ``pair_rho``, the mean over pairs of training set and test domain of Spearman's ρ
-        with the error, without a sign, with the same weight for each value of the column `task`; or
+        ``raw_mae``); ``macro_tau_sd``, the standard deviation of the τ of Macro τ over groups;
+        ``rho``, the mean over test domains of Spearman's ρ with the error, after multiplying each
+        measure by its canonical sign; ``joint_rho``, the same over all evaluations pooled;
+        ``pair_rho``, the mean over pairs of training set and test domain of Spearman's ρ with the
+        error, without a sign, with the same weight for each value of the column `task`;
+        ``adjusted_rho``, the same with the residuals of the error given the measure ``ID error``;
         ``estimation_error``, the mean absolute error in points over all evaluations out of
-        distribution.
+        distribution; or ``siegel_gap``, the mean distance in points between the line y = x and
+        Siegel's line through the test domains' mean estimated against mean true accuracies.
     replicates : int
         Number of bootstrap replicates, at least 1,000.
     resample_domains : bool, optional
@@ -472,18 +481,88 @@ def compare_two_measures(
     >>> result.first_value, result.verdict, result.models
     (1.0, 'held', 12)
     """
+    settings = {"replicates": replicates, "resample_domains": resample_domains, "seed": seed}
+    return compare_by_statistics(table, first, second, statistics=[statistic], **settings)[
+        statistic
+    ]
+
+
+def compare_by_statistics(
+    table: Any,
+    first: str,
+    second: str,
+    *,
+    statistics: Sequence[str] | None = None,
+    replicates: int = DEFAULT_REPLICATES,
+    resample_domains: bool | None = None,
+    seed: int = 0,
+) -> dict[str, MeasureDifference]:
+    """Compare two measures by several statistics, as `compare_two_measures` does by one.
+
+    Parameters
+    ----------
+    table : EvaluationTable, path, data frame or mapping of columns
+        Evaluations of models on domains; see `compare_measures`.
+    first, second : str
+        Measures of the table.
+    statistics : sequence of str, optional
+        Names of statistics. Default: the statistics of `compare_measures` that are defined for both
+        measures, and ``estimation_error`` if both are estimators of this package.
+    replicates : int
+        Number of bootstrap replicates, at least 1,000.
+    resample_domains : bool, optional
+        Whether to draw test domains as well as models. Default: if there are at least 8.
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    dict of str to MeasureDifference
+        By statistic.
+
+    Raises
+    ------
+    UnknownName
+        If the table has no such measure, or there is no such statistic.
+    NotApplicable
+        If a requested statistic is undefined, or if every training set has a single configuration.
+    InputError
+        If the table cannot be read, or `replicates` is too small.
+
+    Examples
+    --------
+    >>> n = range(12)
+    >>> table = {"model": [f"m{i}" for i in n], "trained_on": ["a"] * 12, "tested_on": ["b"] * 12,
+    ...     "accuracy": [0.5 + i / 50 for i in n], "good": n, "poor": [(5 * i) % 12 for i in n]}
+    >>> results = compare_by_statistics(table, "good", "poor")
+    >>> results["r2_pearson"].verdict, "id_tau" in results
+    ('held', False)
+    """
     table = EvaluationTable.open(table)
     for name in (first, second):
         if name not in table.measures:
             raise UnknownName("measure", name, table.measures)
     both = ~np.isnan(table.measures[first]) & ~np.isnan(table.measures[second])
-    settings = {"replicates": replicates, "resample_domains": resample_domains, "seed": seed}
-    result = bootstrap_statistics(
-        table.select_rows(both), [statistic], measures=(first, second), **settings
-    )[statistic]
-    from dataclasses import replace
+    if not both.any():
+        raise NotApplicable(f"no evaluation has values of both {first!r} and {second!r}")
+    names = _default_statistics(table, first, second) if statistics is None else statistics
+    drawn = bootstrap_statistics(
+        table.select_rows(both), names, measures=(first, second), replicates=replicates,
+        resample_domains=resample_domains, seed=seed,
+    )  # fmt: skip
+    results = {}
+    for name, result in drawn.items():
+        if statistics is None and np.isnan(result.values).any():
+            continue
+        difference = result.difference(first, second)
+        results[name] = replace(difference, left_out=int((~both).sum()))
+    return results
 
-    return replace(result.difference(first, second), left_out=int((~both).sum()))
+
+def _default_statistics(table: EvaluationTable, first: str, second: str) -> list[str]:
+    estimates = {first, second} <= set(find_estimates(table))
+    names = [name for name in STATISTIC_LABELS if estimates or name not in RAW_STATISTICS]
+    return [*names, "estimation_error"] if estimates else names
 
 
 def bootstrap_statistics(
@@ -561,7 +640,9 @@ def _groups_by_architecture(statistic: str) -> bool:
     return statistic in LINE_STATISTICS or "architecture" in _KEY_COLUMNS.get(statistic, ())
 
 
-_KEY_COLUMNS = {one.name: one.key_columns for one in TAU_STATISTICS}
+_KEY_COLUMNS = {one.name: one.key_columns for one in TAU_STATISTICS} | {
+    "macro_tau_sd": PAIR_COLUMNS
+}
 
 
 def _replicate(
@@ -629,7 +710,8 @@ def _tau_values(
     table: EvaluationTable, statistic: str, values: Floats, draws: Resamples
 ) -> _StatisticValues:
     """Return the mean over groups of τ-b between measure and accuracy, over models of a group."""
-    spec = next(one for one in TAU_STATISTICS if one.name == statistic)
+    name = statistic.removesuffix("_sd")
+    spec = next(one for one in TAU_STATISTICS if one.name == name)
     mask = _known_rows(table, in_distribution=spec.in_distribution)
     groups = RowGroups.from_columns(table, spec.key_columns, mask)
     by_group = np.full((len(groups), len(values), draws.replicates), np.nan)
@@ -644,7 +726,10 @@ def _tau_values(
                     x[known], table.accuracy[rows[known]], unit[known], draws.models
                 )
     weights = draws.of_domains(groups.keys["tested_on"])
-    return _StatisticValues(_mean_over_groups(by_group, weights), groups.rows, len(groups))
+    values = _mean_over_groups(by_group, weights)
+    if name != statistic:
+        values = np.sqrt(np.maximum(_mean_over_groups(by_group**2, weights) - values**2, 0.0))
+    return _StatisticValues(values, groups.rows, len(groups))
 
 
 def _unit_tau(x: Floats, y: Floats, unit: Ints, weights: Floats) -> Floats:
@@ -781,6 +866,8 @@ def _prediction_score(
 ) -> Floats:
     """Return R² or mean absolute error (in points) of predictions (n, replicates)."""
     known = ~np.isnan(x)
+    if not known.any():
+        return np.full(weights.shape[1], np.nan)
     residual = predicted[known] - y[known, None]
     weights = weights[known]
     count = weights.sum(axis=0)
@@ -819,6 +906,56 @@ def _error_correlation(
     if signed:
         means = means * _signs(table, values)[:, None]
     return _StatisticValues(means, groups.rows, len(groups))
+
+
+def _adjusted_values(table: EvaluationTable, values: Floats, draws: Resamples) -> _StatisticValues:
+    """Return the mean over pairs of Spearman's ρ between measure and error beyond ID error."""
+    if ID_ERROR not in table.measures:
+        raise UnknownName("measure", ID_ERROR, table.measures)
+    groups = RowGroups.from_columns(table, ("trained_on", "tested_on"), _known_rows(table))
+    by_group = np.full((len(groups), len(values), draws.replicates), np.nan)
+    for g, rows in enumerate(groups):
+        weights = draws.of_rows(table, rows)
+        residual = _residuals(table.measures[ID_ERROR][rows], 1.0 - table.accuracy[rows], weights)
+        for m, x in enumerate(values[:, rows]):
+            known = ~np.isnan(x) & ~np.isnan(table.measures[ID_ERROR][rows])
+            if known.sum() > 2:
+                by_group[g, m] = weighted_pearson(
+                    weighted_ranks(x[known], weights[known]),
+                    _column_ranks(residual[known], weights[known]),
+                    weights[known],
+                )
+    weights = draws.of_domains(groups.keys["tested_on"]) * _task_weights(table, groups)[:, None]
+    return _StatisticValues(_mean_over_groups(by_group, weights), groups.rows, len(groups))
+
+
+def _residuals(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Return the residuals of y from its line on x in each resample, shape (n, replicates)."""
+    center = np.nanmean(x) if (~np.isnan(x)).any() else 0.0
+    predicted = LineSums.of_rows(x - center, y, weights).predict(x - center)
+    # Without a line, because x is constant, the best prediction is the mean of y.
+    mean = (weights * y[:, None]).sum(axis=0) / np.maximum(weights.sum(axis=0), 1.0)
+    predicted = np.where(np.isnan(predicted), mean, predicted)
+    return np.asarray((y[:, None] - predicted).round(RESIDUAL_DECIMALS))
+
+
+def _column_ranks(columns: Floats, weights: Floats) -> Floats:
+    """Return the ranks of each column among its rows, with its own weights; ties get mean ranks."""
+    order = np.argsort(columns, axis=0, kind="stable")
+    values = np.take_along_axis(columns, order, axis=0)
+    counts = np.take_along_axis(weights, order, axis=0)
+    up_to = np.cumsum(counts, axis=0)
+    index = np.arange(len(columns))[:, None]
+    changes = values[1:] != values[:-1]
+    edge = np.ones((1, columns.shape[1]), dtype=np.bool_)
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, changes]), index, 0), axis=0)
+    last = np.where(np.concatenate([changes, edge]), index, len(columns))
+    last = np.minimum.accumulate(last[::-1], axis=0)[::-1]
+    before = np.take_along_axis(up_to - counts, first, axis=0)
+    ranks = np.empty_like(weights)
+    sorted_ranks = (before + np.take_along_axis(up_to, last, axis=0) + 1.0) / 2
+    np.put_along_axis(ranks, order, sorted_ranks, axis=0)
+    return ranks
 
 
 def _known_spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
@@ -870,9 +1007,47 @@ def _estimation_errors(
     return _StatisticValues(means, rows, 1)
 
 
+def _siegel_gaps(table: EvaluationTable, values: Floats, draws: Resamples) -> _StatisticValues:
+    """Return the mean distance of Siegel's line through the test domains from y = x, in points."""
+    known = _known_rows(table)
+    domains = np.unique(table.tested_on[known])
+    weights = draws.of_domains(domains)
+    result = np.full((len(values), draws.replicates), np.nan)
+    for m, x in enumerate(values):
+        truth, estimate = (
+            np.stack([
+                _domain_mean(side, np.flatnonzero(known & ~np.isnan(x) & (table.tested_on == o)),
+                             table, draws)
+                for o in domains
+            ])
+            for side in (table.accuracy, x)
+        )  # fmt: skip
+        for r in range(draws.replicates):
+            used = np.repeat(np.arange(len(domains)), weights[:, r].astype(np.int64))
+            used = used[~np.isnan(truth[used, r])]
+            result[m, r] = _line_gap(truth[used, r], estimate[used, r])
+    return _StatisticValues(result, np.flatnonzero(known), len(domains))
+
+
+def _domain_mean(side: Floats, rows: Ints, table: EvaluationTable, draws: Resamples) -> Floats:
+    weights = draws.of_rows(table, rows)
+    total = weights.sum(axis=0)
+    sums = side[rows] @ weights
+    return np.divide(sums, total, out=np.full_like(sums, np.nan), where=total > 0)
+
+
+def _line_gap(truth: Floats, estimate: Floats) -> float:
+    if len(np.unique(truth)) < 3:
+        return np.nan
+    line = repeated_median_line(truth, estimate)
+    return float(100.0 * np.abs(line.intercept + (line.slope - 1.0) * truth).mean())
+
+
 _RANK_FUNCTIONS: Mapping[str, Callable[[EvaluationTable, Floats, Resamples], _StatisticValues]] = {
     "rho": partial(_error_correlation, key_columns=("tested_on",), signed=True),
     "joint_rho": _joint_values,
     "pair_rho": partial(_error_correlation, key_columns=("trained_on", "tested_on"), signed=False),
+    "adjusted_rho": _adjusted_values,
     "estimation_error": _estimation_errors,
+    "siegel_gap": _siegel_gaps,
 }
