@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.studies import _dg_analyses, rotated_mnist
+from benchmarks.studies._claims import claims_of
 from benchmarks.studies._dg_analyses import (
     Interval,
     change_difference,
@@ -18,6 +19,7 @@ from benchmarks.studies._dg_analyses import (
     rank_agreement,
     regression_gain,
 )
+from benchmarks.studies._dg_charts import picture
 from benchmarks.studies._published_figures import DG_JOINT, DG_NOISE, DG_TABLE_2
 from oodometer.measures import get
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
@@ -149,7 +151,7 @@ def test_page_counts_networks_and_judges_every_claim() -> None:
     text = page.text()
     assert "48 ERM and 48 CORAL of 240 planned" in text
     verdicts = {result.id: result.verdict for result in page.results}
-    claimed = [claim.id for claim in rotated_mnist.claims_of("rotated_mnist")]
+    claimed = [claim.id for claim in claims_of("rotated_mnist")]
     assert sorted(verdicts) == sorted(claimed)
     assert verdicts["dg-t1-h-hdh-ss"] == "held"
     assert verdicts["dg-t1-ms-ss"] == "refuted"
@@ -157,7 +159,7 @@ def test_page_counts_networks_and_judges_every_claim() -> None:
     assert verdicts["dg-t2-source-error-h"] == "held"
     assert "no verdict" not in verdicts.values()
     assert coral is not None
-    chart = rotated_mnist.picture(erm, coral, clusters, rotated_mnist.label).to_dict()
+    chart = picture(erm, coral, clusters, rotated_mnist.label).to_dict()
     assert len(chart["vconcat"]) == 2
 
 

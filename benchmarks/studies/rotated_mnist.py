@@ -331,9 +331,10 @@ def build_page(
     table_2 = replace_measures(erm, DG_TABLE_2), coral and replace_measures(coral, DG_TABLE_2)
     gain = regression_gain(erm_table, DG_JOINT, _complete(erm_table))
     reliability = reliability_of(erm_table)
+    median = None if reliability is None else reliability.median
     results = [
         *noise_claims(ratios),
-        *judge(erm_table, "rotated_mnist", reliability=reliability and reliability.median),
+        *judge(erm_table, "rotated_mnist", reliability=median),
         *regression_claims(gain, erm_table),
         *coral_claims(*table_2, table),
         path_norm_claim(erm, erm_table),
@@ -436,7 +437,7 @@ def main(arguments: Sequence[str]) -> int:
     rows = wide_rows(rows)
     folder = Path("studies") / f"{study.name}_noise"
     ratios = noise_ratios(study, folder, NOISE_MEASURES, measure_rows=MEASURE_ROWS)
-    planned = sum(pool.spec.count for pool in study.pools)
+    planned = sum(len(pool.spec.recipes()) for pool in study.pools)
     page, erm, coral, clusters = build_page(EvaluationTable.read(rows), ratios, planned=planned)
     write(page, rows, picture(erm, coral, clusters, label))
     return 0
