@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oodometer.core.array_types import Floats
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.stats import rng_for
 from oodometer.studies.analysis.correlation_matrix import correlation, pairwise_correlations
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
@@ -215,10 +215,11 @@ def regression_gain(
 
 def _complete_rows(table: EvaluationTable, measures: Sequence[str]) -> EvaluationTable:
     outside = replace(select_out_of_distribution(table), columns={})
-    return outside.select_rows(np.isfinite(measure_matrix(outside, measures)).all(axis=1))
+    known = np.isfinite(measure_matrix(outside, measures))
+    return outside.select_rows(np.flatnonzero(known.all(axis=1)))
 
 
-def _draw_rows(table: EvaluationTable, rng: np.random.Generator) -> Floats:
+def _draw_rows(table: EvaluationTable, rng: np.random.Generator) -> Ints:
     """Draw the models of each training set with replacement; each has one evaluation."""
     parts = [np.flatnonzero(table.trained_on == code) for code in np.unique(table.trained_on)]
     return np.concatenate([rng.choice(part, len(part)) for part in parts])
