@@ -60,7 +60,7 @@ suites: standins
 
 # Reproduced experiments of the papers: up to 45 minutes each, resumable; most need the research data
 # ($OODOMETER_DATA).
-STUDIES := toys digits pacs cifar sentiment sentiment_encoder nli fmow agreement_cifar ablations ao
+STUDIES := toys digits rotated_mnist pacs cifar sentiment sentiment_encoder nli fmow agreement_cifar ablations ao
 studies: standins $(STUDIES:%=study-%)
 
 study-%: .venv/.dev
