@@ -60,7 +60,7 @@ suites: standins
 
 # Reproduced experiments of the papers: up to 45 minutes each, resumable; most need the research data
 # ($OODOMETER_DATA).
-STUDIES := toys digits pacs cifar tiny_imagenet sentiment sentiment_encoder nli fmow agreement_cifar ablations ao imagenet
+STUDIES := toys digits rotated_mnist pacs cifar tiny_imagenet sentiment sentiment_encoder nli fmow agreement_cifar ablations ao imagenet
 studies: standins $(STUDIES:%=study-%)
 	$(BIN)/python -m benchmarks.studies.summary
 

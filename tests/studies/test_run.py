@@ -161,6 +161,32 @@ def test_invariance_is_computed_on_the_named_domains_only(tmp_path: Path) -> Non
     assert {domain for domain, measure in rows if measure == "error"} == {"0", "30", "90"}
 
 
+def test_sample_of_rows_limits_measures_only(tmp_path: Path) -> None:
+    """The measures of the sampled rows are those of a study with only these rows."""
+    few = {"models": COUNTED, "domains": ["30"], "invariance": [], "estimators": ["ac"]}
+    for name, keys in {"sampled": {"measure_rows": 20}, "all": {}, "few": {"rows": 20}}.items():
+        run(study(**few, **keys), tmp_path / name)
+    sampled, whole, alone = (
+        dict(columns(tmp_path / name, "measure", "value")) for name in ("sampled", "all", "few")
+    )
+    for measure in ("nll", "ac"):
+        assert sampled[measure] == whole[measure] != alone[measure]
+    for measure in ("entropy-target", "mixup"):
+        assert sampled[measure] == alone[measure] != whole[measure]
+
+
+def test_measures_are_computed_on_unseen_domains_only(tmp_path: Path) -> None:
+    few = {"invariance": [], "estimators": "none", "metrics": ["error"]}
+    run(study(**few, measure_domains="unseen"), tmp_path)
+    rows = columns(tmp_path, "model", "tested_on", "measure")
+    measured = {row[:2] for row in rows if row[2] == "source-error"}
+    assert measured == {
+        ("small", "30"), ("small", "90"), ("right", "30"), ("right", "90"),
+        ("vague", "0"), ("vague", "30"), ("both", "30"),
+    }  # fmt: skip
+    assert len({row[:2] for row in rows if row[2] == "error"}) == 12
+
+
 def test_unknown_domain_for_invariance_is_rejected() -> None:
     with pytest.raises(UnknownName, match="north"):
         study(invariance_domains=["north"])
