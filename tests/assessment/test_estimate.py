@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import oodometer
 from oodometer import estimators
-from oodometer.assessment._estimate import estimates
+from oodometer.assessment import FittedEstimators, estimates
 from oodometer.assessment.cbpe import METRIC_NAMES
 from oodometer.assessment.headline import describe_regime
 from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
@@ -64,6 +64,25 @@ def test_estimates_equal_those_of_estimate_per_method(temperature: Any) -> None:
     for name, result in results.items():
         alone = oodometer.estimate(source, target, methods=[name], temperature=temperature, seed=3)
         assert result == alone.estimates[0]
+
+
+def test_fitted_estimators_equal_estimates_of_each_target() -> None:
+    source, target = toy_pair()
+    members = estimators.available()
+    fitted = FittedEstimators.fit(source, members, seed=3)
+    for rows in (target, target.rows(slice(0, 150))):
+        assert fitted.estimates(rows) == estimates(source, rows, methods=members, seed=3)
+
+
+def test_estimates_without_replicates_have_no_interval() -> None:
+    source, target = toy_pair()
+    members = estimators.available()
+    results, _ = estimates(source, target, methods=members, seed=3)
+    bare, _ = estimates(source, target, methods=members, seed=3, replicates=0)
+    assert list(bare) == list(results)
+    for name, estimate in bare.items():
+        assert (estimate.value, estimate.low, estimate.high) == (results[name].value, None, None)
+        assert (estimate.method, estimate.temperature) == (name, results[name].temperature)
 
 
 def test_labels_of_the_target_are_ignored() -> None:

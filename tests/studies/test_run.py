@@ -12,7 +12,8 @@ from unittest import mock
 
 import pytest
 
-from oodometer.core.errors import InputError, MissingExtra
+from oodometer.assessment import FittedEstimators
+from oodometer.core.errors import InputError, MissingExtra, UnknownName
 from oodometer.parallel.runners import processes, serial
 from oodometer.studies import Study, StudyRunResult, run, status
 from oodometer.studies.plan import StudyTask, plan_study
@@ -135,6 +136,59 @@ def test_smoothness_is_computed_from_the_same_draws_without_the_identity(tmp_pat
     for name, members in (("ms", 4), ("ni", 5)):
         votes = values[f"{name}{end}"] * 60 * members
         assert votes == pytest.approx(round(votes), abs=1e-6)
+
+
+def test_subsample_of_rows_limits_invariance_only(tmp_path: Path) -> None:
+    """The neighborhoods of the sampled rows are those of a study with only these rows."""
+    few = {"models": COUNTED, "domains": ["30"], "estimators": "none", "measures": []}
+    Counting.rows = 0
+    run(study(**few, invariance=["gaussian"], invariance_rows=20), tmp_path / "sampled")
+    assert Counting.rows == 60 + 20 * (3 + 1)
+    run(study(**few, invariance=["gaussian"]), tmp_path / "all")
+    run(study(**few, invariance=["gaussian"], rows=20), tmp_path / "few")
+    sampled, whole, alone = (
+        dict(columns(tmp_path / name, "measure", "value")) for name in ("sampled", "all", "few")
+    )
+    assert sampled["nll"] == whole["nll"] != alone["nll"]
+    assert sampled["ni-gaussian"] == alone["ni-gaussian"] != whole["ni-gaussian"]
+
+
+def test_invariance_is_computed_on_the_named_domains_only(tmp_path: Path) -> None:
+    few = {"models": COUNTED, "estimators": "none", "measures": [], "metrics": ["error"]}
+    run(study(**few, invariance=["gaussian"], invariance_domains=["30"]), tmp_path)
+    rows = columns(tmp_path, "tested_on", "measure")
+    assert {domain for domain, measure in rows if measure == "ni-gaussian"} == {"30"}
+    assert {domain for domain, measure in rows if measure == "error"} == {"0", "30", "90"}
+
+
+def test_unknown_domain_for_invariance_is_rejected() -> None:
+    with pytest.raises(UnknownName, match="north"):
+        study(invariance_domains=["north"])
+
+
+def test_estimates_without_intervals_have_the_same_values(done: Path, tmp_path: Path) -> None:
+    assert run(study(intervals=False), tmp_path).remaining == 0
+    bare, full = (
+        {
+            row[:3]: row[3:]
+            for row in columns(folder, "model", "tested_on", "measure", "value", "low")
+        }
+        for folder in (tmp_path, done)
+    )
+    names = ("ac", "doc", "atc-mc", "ac (pre-T)")
+    assert any(full[key][1] is not None for key in full if key[2] in names)
+    for key, (value, low) in bare.items():
+        assert value == full[key][0], key
+        assert key[2] not in names or low is None
+
+
+def test_source_is_learned_once_per_model(tmp_path: Path) -> None:
+    few = {"models": COUNTED, "invariance": [], "measures": [], "temperature": "fit"}
+    with mock.patch(
+        "oodometer.studies.compute.FittedEstimators.fit", wraps=FittedEstimators.fit
+    ) as fit:
+        run(study(**few), tmp_path)
+    assert fit.call_count == 1
 
 
 def test_two_studies_can_share_a_store(tmp_path: Path, done: Path) -> None:

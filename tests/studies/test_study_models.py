@@ -11,11 +11,18 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.studies import Study
-from oodometer.studies.study_models import Pool, StudyModels, clear_cache, collect_models
+from oodometer.studies.study_models import (
+    MAX_OPEN_HEADS,
+    Pool,
+    StudyModels,
+    clear_cache,
+    collect_models,
+)
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from tests.support.study_tasks import Ball, model, study
+from tests.support.tiny_bodies import BRIGHTNESS, PROJECTION
 from tests.support.training_tasks import SPEC, fake_model
 
 
@@ -106,6 +113,25 @@ def test_second_model_differs_only_in_the_seed(tmp_path: Path) -> None:
         one.recipe["seed"]: found.other_models()[one.key].recipe["seed"] for one in found.models
     }
     assert peers == {5: 2, 2: 5, 9: 2}
+
+
+def test_heads_on_different_bodies_are_different_architectures(tmp_path: Path) -> None:
+    """Heads share the features that a task reads, so a task has more heads than networks."""
+    bodies = [BRIGHTNESS, PROJECTION]
+    table = {
+        "name": "heads",
+        "group": "hypersphere",
+        "architecture": "head",
+        "domains": ["0"],
+        "grid": {"settings": {"body": bodies}},
+    }
+    spec = PoolSpec.open(table)
+    for recipe in spec.recipes():
+        checkpoint.save(tmp_path, fake_model(recipe))
+    pools = [{"spec": spec, "folder": tmp_path}]
+    heads = Study.open({"pools": pools, "converged": False}).available_models().models
+    assert {model.architecture for model in heads} == {f"head on {body}" for body in bodies}
+    assert {model.max_per_task for model in heads} == {MAX_OPEN_HEADS}
 
 
 def test_key_of_a_user_model_depends_on_its_files(tmp_path: Path) -> None:

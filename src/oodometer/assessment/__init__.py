@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.assessment._estimate import estimates
+    from oodometer.assessment._estimate import FittedEstimators, estimates
     from oodometer.assessment.conformal_interval import History
     from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
     from oodometer.assessment.reference import (
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assessment",
     "EstimateOptions",
+    "FittedEstimators",
     "History",
     "LabelingPlan",
     "Reference",
@@ -36,6 +37,7 @@ if not TYPE_CHECKING:
         {
             "Assessment": "result",
             "EstimateOptions": "reference",
+            "FittedEstimators": "_estimate",
             "History": "conformal_interval",
             "LabelingPlan": "labeling_plan",
             "Reference": "reference",

@@ -432,7 +432,7 @@ def estimates(
     seed : int
         Random seed.
     replicates : int
-        Number of bootstrap replicates.
+        Number of bootstrap replicates; 0 for estimates without confidence intervals.
 
     Returns
     -------
@@ -450,13 +450,68 @@ def estimates(
     >>> round(results["ac"].value, 3), list(skipped)
     (0.8, ['gde'])
     """
-    source = validate_source(source)
-    target = validate_target(target, source)
-    learned, _ = learn_source(
-        source, temperature, calibration, target_has_probs=target.has_probs, seed=seed
+    fitted = FittedEstimators.fit(
+        source,
+        methods,
+        temperature=temperature,
+        calibration=calibration,
+        target_has_probs=target.has_probs,
+        seed=seed,
+        replicates=replicates,
     )
-    runs = make_runs(methods, learned, seed=seed, replicates=replicates)
-    return run_all(runs, learned.prepare(target))
+    return fitted.estimates(target)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedEstimators:
+    """Estimators of one source, which learn from it once and are run on any number of targets.
+
+    Parameters
+    ----------
+    source : Predictions
+        Predictions on labelled held-out data.
+    learned : LearnedSource
+        The source, scaled and calibrated.
+    runs : mapping of str to EstimatorRun
+        The estimators by name.
+
+    Examples
+    --------
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
+    >>> fitted = FittedEstimators.fit(source, [registered.get("ac")], temperature=None)
+    >>> for target in ([[0.7, 0.3]], [[0.1, 0.9]]):
+    ...     results, skipped = fitted.estimates(Predictions.from_probs(target))
+    ...     print(round(results["ac"].value, 3))
+    0.7
+    0.9
+    """
+
+    source: Predictions
+    learned: LearnedSource
+    runs: Mapping[str, EstimatorRun]
+
+    @classmethod
+    def fit(
+        cls,
+        source: Predictions,
+        methods: Sequence[Estimator],
+        *,
+        temperature: float | Literal["fit"] | None = "fit",
+        calibration: CalibrationMethod = "auto",
+        target_has_probs: bool = True,
+        seed: int = 0,
+        replicates: int = 200,
+    ) -> FittedEstimators:
+        """Learn from a source; see `estimates`."""
+        source = validate_source(source)
+        learned, _ = learn_source(
+            source, temperature, calibration, target_has_probs=target_has_probs, seed=seed
+        )
+        return cls(source, learned, make_runs(methods, learned, seed=seed, replicates=replicates))
+
+    def estimates(self, target: Predictions) -> tuple[dict[str, Estimate], dict[str, str]]:
+        """Return the estimates of a target, and why methods are not applicable."""
+        return run_all(self.runs, self.learned.prepare(validate_target(target, self.source)))
 
 
 def learn_source(

@@ -154,6 +154,8 @@ class EstimatorRun:
 
     def run(self, target: Predictions) -> Estimate:
         """Return the estimate for target rows that are in memory."""
+        if not self.replicates:
+            return self._run_without_interval(target)
         if isinstance(self.estimator, StreamingEstimator):
             total = self.estimator.summarize(self.learned_state, self.rows(target))
             return self.from_total(total, target, target.n)
@@ -166,6 +168,14 @@ class EstimatorRun:
             for _ in range(min(self.replicates, MAX_ROW_BOOTSTRAP_REPLICATES))
         ]
         return self._with_interval(estimate, float(np.var(replicates)), 0.0, None, target, target.n)
+
+    def _run_without_interval(self, target: Predictions) -> Estimate:
+        if isinstance(self.estimator, StreamingEstimator):
+            state = self.learned_state
+            total = self.estimator.summarize(state, self.rows(target))
+            return self._with_settings(self.estimator.finish(state, total))
+        self.check_decisions()
+        return self._with_settings(self.estimator.estimate(self.source, self.rows(target)))
 
     def from_total(self, total: Any, target: Predictions, n_target: int) -> Estimate:
         """Return the estimate of a streaming estimator from its sums over `n_target` rows.
@@ -265,13 +275,15 @@ class EstimatorRun:
         if reason is not None:
             low = high = None
             notes = (*notes, f"no interval: {reason}")
+        return replace(self._with_settings(estimate), notes=notes, low=low, high=high)
+
+    def _with_settings(self, estimate: Estimate) -> Estimate:
+        """Return the estimate with the method's name and assumption, and how scores were scaled."""
+        learned = self.learned_source
         return replace(
             estimate,
-            notes=notes,
             method=self.estimator.name,
             assumes=self.estimator.assumes,
-            low=low,
-            high=high,
             temperature=learned.temperature,
             calibration=learned.calibration.method if self.reads_probabilities else "temperature",
         )

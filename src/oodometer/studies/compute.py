@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment import estimates
+from oodometer.assessment import FittedEstimators
 from oodometer.core.array_types import Array
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
@@ -29,10 +29,15 @@ from oodometer.studies.splits import training_rows
 from oodometer.studies.store import ResultRecord
 from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.store.records import labels_for_model
-from oodometer.studies.study_models import MAX_OPEN_MODELS
+from oodometer.studies.study_models import MAX_OPEN_HEADS, MAX_OPEN_MODELS
 
 # Maximum number of training rows that are passed to a measure that needs training data.
 MAX_TRAINING_ROWS = 5000
+# Number of bootstrap replicates of confidence intervals.
+REPLICATES = 200
+# Maximum number of fitted sets of estimators in the cache, one per model and temperature mode. Two
+# tasks on the same rows can hold different models.
+MAX_CACHED_SOURCES = 4 * MAX_OPEN_HEADS
 NO_OTHER_MODEL = "no other model of the study differs only in the seed"
 
 
@@ -113,7 +118,7 @@ class EvaluationContext:
         target = replace(
             self.prediction_subject.target.view_source, dataset=self.dataset, model=self.model
         )
-        source = _source_view(_SourceViewKey.for_case(self))
+        source = _source_view(_SourceKey.for_case(self))
         return Subject(source, ModelView(target), None, self.seed)
 
     @property
@@ -176,19 +181,15 @@ def compute_metric(case: EvaluationContext, request: RequestedValue) -> Computed
 def compute_estimates(
     case: EvaluationContext, requests: Sequence[RequestedValue]
 ) -> Iterator[tuple[RequestedValue, ComputedValue]]:
-    """Yield the estimate of each request; all requests must have the same temperature mode."""
+    """Yield the estimate of each request; all requests must have the same options."""
     target = case.outputs
     other_model = None
     if any(request.needs_other_model for request in requests):
         other_model = case.other_model
         target = target if other_model is None else target.with_other_models(other_model)
-    results, reasons = estimates(
-        case.source,
-        target,
-        methods=[request.component for request in requests],
-        temperature="fit" if requests[0].option == "fit" else None,
-        seed=case.seed,
-    )
+    results, reasons = _fitted_estimators(
+        _SourceKey.for_case(case), tuple(requests), target.has_probs
+    ).estimates(target)
     for request in requests:
         name = request.component.name
         if name in results:
@@ -215,26 +216,43 @@ def compute_measure(case: EvaluationContext, request: RequestedValue) -> Compute
         return ComputedValue(None, reason=str(error))
 
 
+@lru_cache(maxsize=MAX_CACHED_SOURCES)
+def _fitted_estimators(
+    key: _SourceKey, requests: tuple[RequestedValue, ...], target_has_probs: bool
+) -> FittedEstimators:
+    """Return estimators that have learned from a model's source; it is the same for all domains."""
+    options = requests[0].option
+    return FittedEstimators.fit(
+        key.case.source,
+        [request.component for request in requests],
+        temperature="fit" if options.temperature == "fit" else None,
+        target_has_probs=target_has_probs,
+        seed=key.case.seed,
+        replicates=REPLICATES if options.intervals else 0,
+    )
+
+
 @dataclass(frozen=True)
-class _SourceViewKey:
-    """Cache key of a model's source view, which is the same for all test domains of the model."""
+class _SourceKey:
+    """Cache key of a model and its source, which are the same for all test domains of the model."""
 
     key: tuple[str, str, int]
     case: EvaluationContext
 
     @classmethod
-    def for_case(cls, case: EvaluationContext) -> _SourceViewKey:
-        return cls((case.job.unit.model.key, case.job.evaluation.source_key, case.seed), case)
+    def for_case(cls, case: EvaluationContext) -> _SourceKey:
+        key = (case.job.unit.model.key, case.job.evaluation.source_key, case.seed)
+        return cls(key, replace(case))  # a copy without the predictions on the test rows
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SourceViewKey) and self.key == other.key
+        return isinstance(other, _SourceKey) and self.key == other.key
 
 
 @lru_cache(maxsize=MAX_OPEN_MODELS)
-def _source_view(key: _SourceViewKey) -> ModelView:
+def _source_view(key: _SourceKey) -> ModelView:
     """Return the source view of a model, which is cached and reused for all test domains."""
     case = key.case
     parts = tuple(unit.rows.dataset() for unit in case.job.evaluation.sources)
@@ -263,8 +281,9 @@ def _training_view(case: EvaluationContext) -> ModelView:
 
 
 def clear_cache() -> None:
-    """Clear the cache of source views."""
+    """Clear the caches of source views and fitted estimators."""
     _source_view.cache_clear()
+    _fitted_estimators.cache_clear()
 
 
 # Values of several models -----------------------------------------------------------------------

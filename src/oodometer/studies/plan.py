@@ -18,7 +18,7 @@ from oodometer.studies.requested_values import RequestedValue
 from oodometer.studies.spec import Study
 from oodometer.studies.splits import Domain, DomainRows, combined_key
 from oodometer.studies.store import PredictionReference, ResultKey
-from oodometer.studies.study_models import MAX_OPEN_MODELS, StudyModel
+from oodometer.studies.study_models import StudyModel
 
 # References to stored predictions, keyed by (model key, dataset key).
 PredictionReferences = Mapping[tuple[str, str], PredictionReference]
@@ -172,13 +172,17 @@ def _check_files(domains: Iterable[Domain]) -> None:
 
 
 def _model_blocks(models: Sequence[StudyModel]) -> Iterator[list[StudyModel]]:
-    """Yield lists of at most MAX_OPEN_MODELS models that have the same training domains."""
-    groups: dict[tuple[str, ...], list[StudyModel]] = {}
+    """Yield lists of models of one architecture that have the same training domains.
+
+    A list is not longer than the number of models that a process keeps open.
+    """
+    groups: dict[tuple[str, tuple[str, ...]], list[StudyModel]] = {}
     for model in models:
-        groups.setdefault(model.trained_on, []).append(model)
+        groups.setdefault((model.architecture, model.trained_on), []).append(model)
     for group in groups.values():
-        for start in range(0, len(group), MAX_OPEN_MODELS):
-            yield group[start : start + MAX_OPEN_MODELS]
+        size = group[0].max_per_task
+        for start in range(0, len(group), size):
+            yield group[start : start + size]
 
 
 class _EvaluationRows:
@@ -224,7 +228,7 @@ def _build_evaluation(
         source_key=source_key,
         # A model that differs only in its seed has the same training domains and test rows.
         other_model=None if other_model is None else replace(unit, model=other_model),
-        requests=units.study.requests,
+        requests=units.study.requests_on(name),
     )
 
 
@@ -293,13 +297,18 @@ def value_tasks(
 
 
 def _group_by_rows(jobs: Iterable[EvaluationJob], folder: Path, seed: int) -> list[StudyTask]:
-    """Group jobs on the same rows into tasks of at most MAX_OPEN_MODELS jobs; keep their order."""
-    open_tasks: dict[str, list[EvaluationJob]] = {}
+    """Group jobs of one architecture on the same rows into tasks; keep their order.
+
+    A task has at most as many jobs as a process keeps models open.
+    """
+    open_tasks: dict[tuple[str, str], list[EvaluationJob]] = {}
     groups: list[list[EvaluationJob]] = []
     for job in jobs:
-        group = open_tasks.get(job.unit.dataset_key)
-        if group is None or len(group) == MAX_OPEN_MODELS:
-            group = open_tasks[job.unit.dataset_key] = []
+        model = job.unit.model
+        place = (model.architecture, job.unit.dataset_key)
+        group = open_tasks.get(place)
+        if group is None or len(group) == model.max_per_task:
+            group = open_tasks[place] = []
             groups.append(group)
         group.append(job)
     return [

@@ -45,7 +45,7 @@ class RequestedValue:
     names       names of the values in tables
     settings    all settings that the values depend on, except model, rows and source
     component   metric, estimator, measure or transform that is computed; None for accuracy
-    option      temperature mode for an estimator, `NeighborhoodOptions` for a transform, else None
+    option      `EstimatorOptions` for an estimator, `NeighborhoodOptions` for a transform, else None
     """
 
     family: Family
@@ -72,14 +72,29 @@ class RequestedValue:
 
 
 @dataclass(frozen=True)
+class EstimatorOptions:
+    """Temperature mode of an estimator, and whether its confidence interval is computed."""
+
+    temperature: TemperatureMode
+    intervals: bool = True
+
+
+@dataclass(frozen=True)
 class NeighborhoodOptions:
-    """Number of draws per row, and whether the row itself belongs to its neighborhood."""
+    """Options of the neighborhoods of a transform.
+
+    draws      number of draws per row
+    identity   whether the row itself belongs to its neighborhood
+    rows       maximum number of test rows with a neighborhood; None for all test rows
+    """
 
     draws: int
     identity: bool = True
+    rows: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.draws} draws{'' if self.identity else ', no identity'}"
+        rows = "" if self.rows is None else f", {self.rows} rows"
+        return f"{self.draws} draws{'' if self.identity else ', no identity'}{rows}"
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,7 @@ def build_requests(
     invariance: Sequence[TransformRequest],
     measures: Sequence[Measure],
     seed: int,
+    intervals: bool = True,
 ) -> tuple[RequestedValue, ...]:
     """Return requests for accuracy and all given components; raise if two values share a name."""
     random = f"seed {seed}"
@@ -110,8 +126,10 @@ def build_requests(
         for mode in temperatures:
             suffix = "" if mode == "fit" else PRE_CALIBRATION_SUFFIX
             settings = f"{settings_key(estimator)}, temperature {mode}, {random}"
+            settings += "" if intervals else ", no intervals"
             name = f"{estimator.name}{suffix}"
-            requests.append(RequestedValue("estimator", (name,), settings, estimator, mode))
+            option = EstimatorOptions(mode, intervals)
+            requests.append(RequestedValue("estimator", (name,), settings, estimator, option))
     for request in invariance:
         settings = f"{settings_key(request.transform)}, {request.options}, {random}"
         requests.append(
@@ -224,7 +242,7 @@ class TransformKeys(StrictModel):
 
 
 def parse_transforms(
-    entries: Any, *, draws: int, kind: InputKind, folder: Path
+    entries: Any, *, draws: int, kind: InputKind, folder: Path, rows: int | None = None
 ) -> list[TransformRequest]:
     """Parse the key `invariance`: one or more names, transform objects or tables of settings."""
     if entries == NONE:
@@ -232,14 +250,17 @@ def parse_transforms(
     single = isinstance(entries, str | Transform | Mapping) or not isinstance(entries, Sequence)
     with prefix_errors("invariance"):
         requests = [
-            _parse_transform(entry, draws, folder) for entry in ([entries] if single else entries)
+            _parse_transform(entry, draws, rows, folder)
+            for entry in ([entries] if single else entries)
         ]
         for request in requests:
             _check_kind(request.transform, kind)
     return requests
 
 
-def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformRequest:
+def _parse_transform(
+    entry: Any, default_draws: int, rows: int | None, folder: Path
+) -> TransformRequest:
     table = entry if isinstance(entry, Mapping) else {"transform": entry}
     own = {key: value for key, value in table.items() if key in TransformKeys.model_fields}
     settings = {key: value for key, value in table.items() if key not in own}
@@ -252,7 +273,7 @@ def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformR
     transform = _apply_settings(base, settings, folder, other_keys=("draws", "identity"))
     return TransformRequest(
         transform,
-        NeighborhoodOptions(checked.draws or default_draws, identity),
+        NeighborhoodOptions(checked.draws or default_draws, identity, rows),
         tuple(_value_name(measure, transform, identity, checked.draws) for measure in MEASURES),
     )
 

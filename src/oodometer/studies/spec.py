@@ -20,6 +20,11 @@ invariance = ["randaugment", { transform = "translate", magnitude = 0.2, draws =
 measures = ["mmd-gaussian"]             # or "all"
 metrics = ["nll", { metric = "adversarial_error_0.02", steps = 10 }]    # or "all"
 draws = 10                              # number of random draws per row and transform
+invariance_rows = 500                   # maximum number of test rows that are transformed; accuracy
+                                        # and estimates still use all test rows
+invariance_domains = ["sketch"]         # test domains with neighborhoods; default: all
+intervals = true                        # false: estimates without confidence intervals, which is
+                                        # several times faster
 seed = 0
 
 [[models]]                              # a model of your own, in addition to the pools
@@ -114,6 +119,11 @@ class StudyKeys(StrictModel):
     measures: Any = None
     metrics: Any = None
     draws: PositiveInt = 10
+    invariance_rows: PositiveInt | None = None
+    invariance_domains: Literal["all"] | NonEmpty[str] = Field(
+        default="all", description="'all' or a list of names"
+    )
+    intervals: bool = True
     seed: int = 0
 
 
@@ -161,6 +171,8 @@ class Study:
         Whether models that did not converge are skipped.
     requests : tuple of RequestedValue
         Values to compute for each model on each test domain.
+    invariance_domains : tuple of str
+        Names of the test domains on which neighborhoods are computed.
     seed : int
         Random seed.
 
@@ -182,6 +194,7 @@ class Study:
     source_rows: int | None
     converged: bool
     requests: tuple[RequestedValue, ...]
+    invariance_domains: tuple[str, ...]
     seed: int
 
     @classmethod
@@ -227,6 +240,12 @@ class Study:
         models = tuple(replace(model, trust_pickle=trust_pickle) for model in study.models)
         return replace(study, models=models)
 
+    def requests_on(self, domain: str) -> tuple[RequestedValue, ...]:
+        """Return the values to compute on a test domain."""
+        if domain in self.invariance_domains:
+            return self.requests
+        return tuple(request for request in self.requests if request.family != "invariance")
+
     def available_models(self) -> StudyModels:
         """Return the models that are trained at the time of the call; raise if there is none."""
         groups = (*self.groups, *(pool.spec.group for pool in self.pools))
@@ -262,18 +281,20 @@ def _parse_study(
     if not pools and not models:
         raise InputError("pools and models are both missing. Name a pool or a model to evaluate.")
     _check_compatible(groups, [pool.spec.group for pool in pools])
+    selected = _select_domains(checked.domains, domains)
     return Study(
         name=checked.name or name,
         about=checked.about,
         pools=pools,
         models=models,
         groups=groups,
-        domains=_select_domains(checked.domains, domains),
+        domains=selected,
         split=checked.split,
         rows=checked.rows,
         source_rows=checked.source_rows,
         converged=checked.converged,
         requests=_parse_requests(checked, groups[0], folder),
+        invariance_domains=tuple(_select_domains(checked.invariance_domains, selected)),
         seed=checked.seed,
     )
 
@@ -286,10 +307,15 @@ def _parse_requests(
         estimators=select_estimators(table.estimators),
         temperatures=_TEMPERATURES[table.temperature],
         invariance=parse_transforms(
-            table.invariance, draws=table.draws, kind=group.kind, folder=folder
+            table.invariance,
+            draws=table.draws,
+            kind=group.kind,
+            folder=folder,
+            rows=table.invariance_rows,
         ),
         measures=select_measures(table.measures),
         seed=table.seed,
+        intervals=table.intervals,
     )
 
 

@@ -25,6 +25,8 @@ from oodometer.studies.training.spec import PoolSpec
 DomainLabels = Mapping[tuple[str, str], str]
 # Maximum number of models that a process keeps open; also the maximum number of models per task.
 MAX_OPEN_MODELS = 8
+# The same for heads on cached features, which are small and share the features that a task reads.
+MAX_OPEN_HEADS = 32
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class StudyModel:
     folder             folder of the model if it belongs to a pool, else None
     path_or_object     argument of `as_model` if the user provides the model, else None
     trust_pickle       whether the user's model may be loaded from a pickle file
+    has_cached_body    whether the model is a head on cached features of a body
     """
 
     key: str
@@ -78,12 +81,18 @@ class StudyModel:
     folder: Path | None = field(default=None, compare=False)
     path_or_object: Any = field(default=None, compare=False)
     trust_pickle: bool = field(default=False, compare=False)
+    has_cached_body: bool = field(default=False, compare=False)
     recipe: Mapping[str, Any] = field(default_factory=dict, compare=False)
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
+    @property
+    def max_per_task(self) -> int:
+        """Maximum number of models of this kind per task, and of those that stay open."""
+        return MAX_OPEN_HEADS if self.has_cached_body else MAX_OPEN_MODELS
+
     def load(self) -> Model:
-        """Load the model; the MAX_OPEN_MODELS most recently used models stay in memory."""
-        return _load_cached(self)
+        """Load the model; the `max_per_task` most recently used models stay in memory."""
+        return _load_cached_head(self) if self.has_cached_body else _load_cached(self)
 
     def record(self) -> ModelRecord:
         """Return the record that is stored for the model."""
@@ -92,8 +101,17 @@ class StudyModel:
         )
 
 
+@lru_cache(maxsize=MAX_OPEN_HEADS)
+def _load_cached_head(member: StudyModel) -> Model:
+    return _load(member)
+
+
 @lru_cache(maxsize=MAX_OPEN_MODELS)
 def _load_cached(member: StudyModel) -> Model:
+    return _load(member)
+
+
+def _load(member: StudyModel) -> Model:
     if member.folder is not None:
         return checkpoint.load_model(member.folder)
     if isinstance(member.path_or_object, Model):
@@ -104,6 +122,7 @@ def _load_cached(member: StudyModel) -> Model:
 def clear_cache() -> None:
     """Remove all loaded models from the cache."""
     _load_cached.cache_clear()
+    _load_cached_head.cache_clear()
 
 
 @dataclass(frozen=True)
@@ -185,10 +204,11 @@ def _from_pool(
     return StudyModel(
         key=_hash(content),
         name=config.id,
-        architecture=config.architecture,
+        architecture=config.architecture_name,
         training_domains=trained,
         trained_on=_label_names(trained, labels),
         folder=folder.absolute(),
+        has_cached_body=config.has_cached_body,
         recipe=config.to_dict(),
         facts=facts,
     )

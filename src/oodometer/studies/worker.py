@@ -250,11 +250,11 @@ class _EvaluationWorker(_TaskLog):
         return compute.compute_measure(self.case, request)
 
     def compute_estimates(self) -> None:
-        """Compute all estimates; those with the same temperature mode are computed together."""
+        """Compute all estimates; those with the same options are computed together."""
         requests = self.requests_of("estimator")
-        for temperature in dict.fromkeys(request.option for request in requests):
-            same_mode = [request for request in requests if request.option == temperature]
-            _run_together(self._compute_together, same_mode, lambda _: self.catch_errors())
+        for option in dict.fromkeys(request.option for request in requests):
+            same_option = [request for request in requests if request.option == option]
+            _run_together(self._compute_together, same_option, lambda _: self.catch_errors())
 
     def _compute_together(self, requests: Sequence[RequestedValue]) -> None:
         self.stopwatch()
@@ -279,9 +279,12 @@ def _compute_invariance(request: RequestedValue, workers: Sequence[_EvaluationWo
     """Compute neighborhood measures; the samples are drawn once and used for all models."""
     stopwatch = _Stopwatch()
     case = workers[0].case
+    dataset = case.dataset
+    if request.option.rows is not None:
+        dataset = dataset.rows(splits.sample_rows(dataset.keys, request.option.rows, case.seed))
     results = invariance(
         {worker.case.name: worker.case.model for worker in workers},
-        case.dataset,
+        dataset,
         transform=request.component,
         draws=request.option.draws,
         identity=request.option.identity,

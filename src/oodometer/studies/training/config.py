@@ -142,6 +142,13 @@ class TrainingConfig:
         """Return whether a head is trained on the cached features of a body."""
         return self.architecture == CACHED_BODY_ARCHITECTURE
 
+    @property
+    def architecture_name(self) -> str:
+        """Name of the architecture in tables; heads on different bodies have different names."""
+        if self.has_cached_body:
+            return f"{self.architecture} on {self.settings['body']}"
+        return self.architecture
+
     def _check_cached_body(self) -> None:
         """Raise if a value needs the body, or nothing to be trained."""
         if self.part == "none":
