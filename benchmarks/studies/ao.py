@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._results import data_folder
+from benchmarks.studies._claims import ClaimResult
 from benchmarks.studies._comparison_page import study_rows
-from benchmarks.studies._pages import PAGES, Claim, Page, write
+from benchmarks.studies._pages import STORED_OPTION, Page, rows_note, stored_rows, write
 from benchmarks.studies._published_figures import AO, AO_ADJUSTED, AO_FACTORS
 from oodometer.cli._runtime import error_console
 from oodometer.metrics.adversarial import AdversarialError
@@ -47,10 +48,6 @@ OOD = "OOD error"
 ATTACK = AdversarialError(steps=10, rows=40, unit="rms")
 SEVERITY = 3
 SEVERITIES: SeverityScale = "relative"
-# Option that reads the rows of the last run instead of measuring.
-STORED_OPTION = "--stored"
-# Metadata of the Parquet file: the commit at which the rows were measured.
-ROWS_COMMIT_KEY = b"rows_commit"
 
 
 def studies(data: Path) -> dict[str, Study]:
@@ -137,26 +134,10 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:+.2f}"
 
 
-def claims(
-    found: AveragedCorrelations, beyond: AveragedCorrelations, factors: FactorAnalysis
-) -> list[Claim]:
-    scores = {name: found.overall.score(name, OOD)["value"] for name in found.overall.first}
-    known = {name: value for name, value in scores.items() if value is not None}
-    others = {name for name in known if name.startswith("ID") and name != "ID error"}
-    own, best = known["ID error"], max(others, key=lambda name: known[name])
-    adversarial, corrupted = known["ID adversarial_error"], "ID corrupted error"
-    left = beyond.overall.score(corrupted, RESIDUAL_LABEL)["value"]
+def results(factors: FactorAnalysis) -> list[ClaimResult]:
+    """Return the verdicts that need no bootstrap."""
     kept = factors.loadings.shape[1]
-    return [
-        Claim("ID error is the best single predictor of OOD error", own >= known[best],
-              f"{own:+.2f}; the best other is {best} with {known[best]:+.2f}."),
-        Claim("ID error and OOD error are correlated", own > 0.2,
-              f"{own:+.2f} here, {AO['ID error']:+.2f} in the paper."),
-        Claim("given ID error, the corrupted error adds nothing",
-              left is not None and abs(left) < 0.1, "Not defined." if left is None else f"{left:+.2f}."),
-        Claim("adversarial error predicts less than ID error", adversarial < own, f"{adversarial:+.2f}."),
-        Claim("four factors have an eigenvalue of 1 or more", kept == AO_FACTORS, f"{kept} here."),
-    ]  # fmt: skip
+    return [ClaimResult.of("ao-four-factors", f"{kept} here", holds=kept == AO_FACTORS)]
 
 
 def patterns(found: Sequence[IdOodScatter]) -> list[tuple[str, ...]]:
@@ -215,10 +196,10 @@ def page(table: EvaluationTable) -> Page:
                 ("metric", *(f"factor {j + 1}" for j in range(factors.loadings.shape[1]))), loadings
             ),
         },
-        claims=claims(found, beyond, factors),
+        results=results(factors),
         differs=(
-            "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of more "
-            "than six tasks; ours are about two hundred small networks trained from scratch. They "
+            "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of ten "
+            "tasks; ours are about two hundred small networks trained from scratch. They "
             "generalize little to other domains, and the models of one pair differ mostly in the amount "
             "and the noise of their training data."
         ),
@@ -266,17 +247,6 @@ def picture(table: EvaluationTable) -> Any:
     return (boxes + numbers).properties(width=30 * len(order), height=22 * len(order))
 
 
-def stored_rows() -> Any:
-    """Return the rows of the committed Parquet file, to write the page again without measuring."""
-    from pyarrow import parquet
-
-    rows = parquet.read_table(PAGES / "ao.parquet")
-    facts = rows.schema.metadata
-    measured = facts.get(ROWS_COMMIT_KEY, facts[b"commit"])
-    rows = rows if "recipe.few_shot" in rows.column_names else with_settings(rows)
-    return rows.replace_schema_metadata({**facts, ROWS_COMMIT_KEY: measured})
-
-
 def measured_rows(data: Path) -> Any:
     with progress_bar(error_console()) as progress:
         parts = {name: study_rows(one, progress=progress) for name, one in studies(data).items()}
@@ -289,13 +259,10 @@ def main() -> int:
     if data is None and not stored:
         print("The research data are not available on this machine; nothing was measured.")
         return 0
-    rows = stored_rows() if stored or data is None else measured_rows(data)
+    rows = stored_rows("ao") if stored or data is None else measured_rows(data)
     table = EvaluationTable.read(rows, measures=METRICS)
     result = page(table)
-    measured = (rows.schema.metadata or {}).get(ROWS_COMMIT_KEY)
-    if measured is not None:
-        note = f"The rows were measured at commit {measured.decode()}; only the analysis is newer."
-        result = replace(result, notes=(*result.notes, note))
+    result = replace(result, notes=(*result.notes, *rows_note(rows)))
     write(result, rows, picture(table))
     return 0
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from benchmarks._results import data_folder
 from benchmarks.studies._aligned_translations import Aligned, Pair
-from benchmarks.studies._comparison_page import OUTPUTS, Words, made, study_of
+from benchmarks.studies._comparison_page import OUTPUTS, StudyText, run_study_page, study_of
 
 LANGUAGES = ("my", "sw", "ur")
-WORDS = Words(
+TEXT = StudyText(
     name="nli",
     title="Natural language inference by genre, with back-translations as neighborhoods",
     done=(
@@ -29,7 +29,7 @@ WORDS = Words(
     ),
     task="NLI, CNN",
 )
-SHOWN = ("ni-backtranslate-aligned draws=3", "ni-eda", "ni-random_replace", *OUTPUTS)
+MEASURES = ("ni-backtranslate-aligned draws=3", "ni-eda", "ni-random_replace", *OUTPUTS)
 
 
 def wordings(path: Path) -> dict[Pair, tuple[Pair, ...]]:
@@ -56,8 +56,8 @@ def main() -> int:
     )
     stirred = [{"transform": aligned, "draws": len(LANGUAGES)}, "eda", "random_replace"]
     study = study_of(__file__, invariance=stirred)
-    duel = ("ni-backtranslate-aligned draws=3", "atc-mc")
-    return 0 if study is None else made(WORDS, study, shown=SHOWN, duel=duel)
+    pair = ("ni-backtranslate-aligned draws=3", "atc-mc")
+    return 0 if study is None else run_study_page(TEXT, study, measures=MEASURES, pair=pair)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.studies._comparison_page import OUTPUTS, Words, made, study_of
+from benchmarks.studies._comparison_page import OUTPUTS, StudyText, run_study_page, study_of
 
-WORDS = Words(
+TEXT = StudyText(
     name="pacs",
     title="PACS: measures compared over twelve pairs of domains",
     done=(
@@ -26,14 +26,16 @@ WORDS = Words(
     ),
     task="CI10",
 )
-SHOWN = ("ni-randaugment", "ni-translate", "ni-erase", "ni-flip_crop", "pa-randaugment", *OUTPUTS,
+MEASURES = ("ni-randaugment", "ni-translate", "ni-erase", "ni-flip_crop", "pa-randaugment", *OUTPUTS,
          "h-divergence", "mmd-gaussian", "mmd-mean-cov", "entropy-target", "spectral-norm")  # fmt: skip
 
 
 def main() -> int:
     study = study_of(__file__)
     return (
-        0 if study is None else made(WORDS, study, shown=SHOWN, duel=("ni-randaugment", "atc-mc"))
+        0
+        if study is None
+        else run_study_page(TEXT, study, measures=MEASURES, pair=("ni-randaugment", "atc-mc"))
     )
 
 

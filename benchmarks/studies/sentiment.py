@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.studies._comparison_page import OUTPUTS, Words, made, study_of
+from benchmarks.studies._comparison_page import OUTPUTS, StudyText, run_study_page, study_of
 
-WORDS = Words(
+TEXT = StudyText(
     name="sentiment",
     title="Reviews: text CNNs across product categories",
     done=(
@@ -22,12 +22,16 @@ WORDS = Words(
     ),
     task="SA, CNN",
 )
-SHOWN = ("ni-ssmba", "ni-eda", "ni-random_replace", "pa-ssmba", *OUTPUTS)
+MEASURES = ("ni-ssmba", "ni-eda", "ni-random_replace", "pa-ssmba", *OUTPUTS)
 
 
 def main() -> int:
     study = study_of(__file__)
-    return 0 if study is None else made(WORDS, study, shown=SHOWN, duel=("ni-ssmba", "atc-mc"))
+    return (
+        0
+        if study is None
+        else run_study_page(TEXT, study, measures=MEASURES, pair=("ni-ssmba", "atc-mc"))
+    )
 
 
 if __name__ == "__main__":

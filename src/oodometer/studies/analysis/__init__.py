@@ -1,6 +1,8 @@
 """Statistics that compare measures, computed from a table of evaluations.
 
-`compare_measures` computes the statistics of Ng et al. (2023). `run_analysis` runs one of the other
+`compare_measures` computes the statistics of Ng et al. (2023). `compare_two_measures` compares two
+measures by a bootstrap over models, and `truth_reliability` tells whether the true accuracies are
+precise enough to order the models. `run_analysis` runs one of the other
 analyses by name; each of these analyses is also available as a function. To add an analysis, write
 a function in a new file, and in `analyses` a second function that puts its result into a table.
 """
@@ -44,6 +46,14 @@ if TYPE_CHECKING:
     )
     from oodometer.studies.analysis.joint_regression import fit_joint_regressions
     from oodometer.studies.analysis.measure_noise import signal_to_noise
+    from oodometer.studies.analysis.model_bootstrap import (
+        BOOTSTRAP_STATISTICS,
+        BootstrapReplicates,
+        MeasureDifference,
+        bootstrap_statistics,
+        compare_by_statistics,
+        compare_two_measures,
+    )
     from oodometer.studies.analysis.pretrained_accuracies import add_pretrained_accuracies
     from oodometer.studies.analysis.rank_correlation import correlate_with_error
     from oodometer.studies.analysis.training_strategies import (
@@ -52,14 +62,17 @@ if TYPE_CHECKING:
         augmentation_effects,
         training_strategy_gaps,
     )
+    from oodometer.studies.analysis.truth_reliability import TruthReliability, truth_reliability
 
 __all__ = [
     "ANALYSES",
+    "BOOTSTRAP_STATISTICS",
     "SAME_AS_PREFIX",
     "STATISTIC_LABELS",
     "AnalysisResult",
     "ArchitecturePerformance",
     "AugmentationAccuracy",
+    "BootstrapReplicates",
     "ConfigurationChoice",
     "DifficultyPoint",
     "DifficultyTrend",
@@ -67,13 +80,18 @@ __all__ = [
     "FactorAnalysis",
     "MeanStd",
     "MeasureComparison",
+    "MeasureDifference",
     "StrategyGap",
+    "TruthReliability",
     "add_pretrained_accuracies",
     "adjusted_correlations",
     "augmentation_effects",
     "average_correlations",
     "best_configurations",
+    "bootstrap_statistics",
+    "compare_by_statistics",
     "compare_measures",
+    "compare_two_measures",
     "compare_with_truth",
     "correlate_with_error",
     "correlations_by_difficulty",
@@ -84,6 +102,7 @@ __all__ = [
     "signal_to_noise",
     "table_factor_analysis",
     "training_strategy_gaps",
+    "truth_reliability",
 ]
 
 if not TYPE_CHECKING:
@@ -91,6 +110,14 @@ if not TYPE_CHECKING:
         __name__,
         {
             "ANALYSES": "analyses",
+            "BOOTSTRAP_STATISTICS": "model_bootstrap",
+            "BootstrapReplicates": "model_bootstrap",
+            "MeasureDifference": "model_bootstrap",
+            "TruthReliability": "truth_reliability",
+            "bootstrap_statistics": "model_bootstrap",
+            "compare_by_statistics": "model_bootstrap",
+            "compare_two_measures": "model_bootstrap",
+            "truth_reliability": "truth_reliability",
             "AnalysisResult": "analyses",
             "ArchitecturePerformance": "hyperparameter_selection",
             "AugmentationAccuracy": "training_strategies",
