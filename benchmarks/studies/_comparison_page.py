@@ -158,6 +158,7 @@ def write_comparison_page(
     results: Sequence[ClaimResult] = (),
     notes: Sequence[str] = (),
     picture: Any = None,
+    stored: Any = None,
 ) -> MeasureComparison:
     """Compare measures, test the claims of the study, and write page, verdicts, table and picture.
 
@@ -183,6 +184,8 @@ def write_comparison_page(
         Paragraphs at the end of the page.
     picture : Altair chart, optional
         Default: accuracy against both measures of the pair.
+    stored : pyarrow.Table, optional
+        Table for the Parquet file, such as `wide_rows(rows)` of a large study. Default: the rows.
 
     Returns
     -------
@@ -212,7 +215,7 @@ def write_comparison_page(
         differs=text.differs,
         notes=(*_comparison_notes(compared), *notes, *rows_note(rows)),
     )
-    write(page, rows, picture or scatter_picture(rows, pair))
+    write(page, rows if stored is None else stored, picture or scatter_picture(rows, pair))
     return compared
 
 

@@ -214,6 +214,16 @@ def test_source_is_learned_once_per_model(tmp_path: Path) -> None:
     assert fit.call_count == 1
 
 
+def test_only_temperature_scaling_calibrates_scores(tmp_path: Path) -> None:
+    few = {"models": COUNTED, "invariance": [], "measures": [], "temperature": "both"}
+    with mock.patch(
+        "oodometer.studies.compute.FittedEstimators.fit", wraps=FittedEstimators.fit
+    ) as fit:
+        run(study(**few), tmp_path)
+    options = [(call.kwargs["temperature"], call.kwargs["calibration"]) for call in fit.mock_calls]
+    assert sorted(options, key=str) == [("fit", "temperature"), (None, "temperature")]
+
+
 def test_two_studies_can_share_a_store(tmp_path: Path, done: Path) -> None:
     run(study(models=study_tasks.BALLS[2:]), tmp_path)
     run(study(models=study_tasks.BALLS[:2]), tmp_path)

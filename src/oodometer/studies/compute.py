@@ -226,6 +226,9 @@ def _fitted_estimators(
         key.case.source,
         [request.component for request in requests],
         temperature="fit" if options.temperature == "fit" else None,
+        # Papers compare scores before and after temperature scaling; a further calibration, which
+        # `estimate` adds if it is needed, would blur this difference.
+        calibration="temperature",
         target_has_probs=target_has_probs,
         seed=key.case.seed,
         replicates=REPLICATES if options.intervals else 0,

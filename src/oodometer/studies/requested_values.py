@@ -126,6 +126,9 @@ def build_requests(
         for mode in temperatures:
             suffix = "" if mode == "fit" else PRE_CALIBRATION_SUFFIX
             settings = f"{settings_key(estimator)}, temperature {mode}, {random}"
+            if getattr(estimator, "reads_probabilities", False):
+                # Earlier versions also calibrated these probabilities by other methods.
+                settings += ", no further calibration"
             settings += "" if intervals else ", no intervals"
             name = f"{estimator.name}{suffix}"
             option = EstimatorOptions(mode, intervals)

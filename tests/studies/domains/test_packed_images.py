@@ -99,6 +99,17 @@ def test_wrong_prefix_lists_the_known_ones(tmp_path: Path) -> None:
         opened(tmp_path, **arrays([png(pictures()[0])], "train_"))
 
 
+def test_conditions_select_rows(tmp_path: Path) -> None:
+    domain = {"domain": np.array([1, 0, 1]), "domains": np.array(["art", "photo"])}
+    np.savez(tmp_path / "pack.npz", **arrays([png(image) for image in pictures()]), **domain)
+    photos = PackedImagesReader("pack.npz", where=(("domain", "photo"),)).read(tmp_path, None)
+    assert np.array_equal(photos.take(slice(None)), [pictures()[0], pictures()[2]])
+    assert photos.labels is not None
+    assert photos.labels.tolist() == [0, 0]
+    with pytest.raises(InputError, match=r"No row has domain = 'sketch'\. Values: art, photo"):
+        PackedImagesReader("pack.npz", where=(("domain", "sketch"),)).read(tmp_path, None)
+
+
 def test_pack_without_images_is_rejected(tmp_path: Path) -> None:
     empty: dict[str, Any] = {
         "bytes": np.zeros(0, np.uint8),
