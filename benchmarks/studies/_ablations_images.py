@@ -23,6 +23,7 @@ from oodometer.core.array_types import Bools, Floats
 from oodometer.core.protocols import Dataset, Model, Transform
 from oodometer.core.stats import rng_for
 from oodometer.data.dataset import ConcatDataset
+from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood import invariance
 from oodometer.neighborhood.results import ENTROPY_LIMIT
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
@@ -124,7 +125,7 @@ def true_accuracies(data: Path, domain: str) -> Floats:
     labels = np.asarray(rows.labels)
     return np.array(
         [
-            (model.classify(rows.take(slice(None))).classes == labels).mean()
+            (predict_dataset(model, rows, labelled=False).classes == labels).mean()
             for _, model in others(data, domain).values()
         ]
     )
