@@ -62,6 +62,7 @@ suites: standins
 # ($OODOMETER_DATA).
 STUDIES := toys digits pacs cifar sentiment sentiment_encoder nli fmow agreement_cifar ablations ao
 studies: standins $(STUDIES:%=study-%)
+	$(BIN)/python -m benchmarks.studies.summary
 
 study-%: .venv/.dev
 	$(BIN)/python -m benchmarks.studies.$*

@@ -21,7 +21,7 @@ from benchmarks.studies._claims import ClaimResult, get_claim, results_to_json
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.model_resampling import model_clusters
-from oodometer.studies.analysis.truth_reliability import TruthReliability, truth_reliability
+from oodometer.studies.analysis.reliability import TruthReliability, truth_reliability
 
 PAGES = RESULTS / "studies"
 ROOT = Path(__file__).parent.parent.parent

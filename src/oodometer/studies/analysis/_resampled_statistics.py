@@ -91,22 +91,26 @@ def _tau_values(
     spec = next(one for one in TAU_STATISTICS if one.name == name)
     mask = _known_rows(table, in_distribution=spec.in_distribution)
     groups = RowGroups.from_columns(table, spec.key_columns, mask)
-    by_group = np.full((len(groups), len(values), draws.replicates), np.nan)
-    for g, rows in enumerate(groups):
-        unit = draws.cluster[table.model[rows]]
-        order = np.argsort(unit, kind="stable")
-        rows, unit = rows[order], unit[order]
-        for m, x in enumerate(values[:, rows]):
-            known = ~np.isnan(x)
-            if known.sum() > 1:
-                by_group[g, m] = _unit_tau(
-                    x[known], table.accuracy[rows[known]], unit[known], draws.models
-                )
+    by_group = _tau_by_group(table, groups, values, draws.cluster[table.model], draws.models)
     weights = draws.of_domains(groups.keys["tested_on"])
     values = _mean_over_groups(by_group, weights)
     if name != statistic:
         values = np.sqrt(np.maximum(_mean_over_groups(by_group**2, weights) - values**2, 0.0))
     return StatisticValues(values, groups.rows, len(groups))
+
+
+def _tau_by_group(
+    table: EvaluationTable, groups: RowGroups, values: Floats, unit: Ints, weights: Floats
+) -> Floats:
+    """Return τ-b, shape (groups, measures, replicates), given the unit of each row of the table."""
+    by_group = np.full((len(groups), len(values), weights.shape[1]), np.nan)
+    for g, rows in enumerate(groups):
+        ordered = rows[np.argsort(unit[rows], kind="stable")]
+        for m, x in enumerate(values):
+            known = ordered[~np.isnan(x[ordered])]
+            if len(known) > 1:
+                by_group[g, m] = _unit_tau(x[known], table.accuracy[known], unit[known], weights)
+    return by_group
 
 
 def _unit_tau(x: Floats, y: Floats, unit: Ints, weights: Floats) -> Floats:
@@ -123,17 +127,8 @@ def _cross_domain_values(
     weights = np.ones((len(table.domains), 1)) if drawn is None else drawn
     clusters = domain_clusters(table.domains)
     first = np.unique(clusters, return_index=True)[1]
-    by_group = np.full((len(groups), len(values), weights.shape[1]), np.nan)
-    for g, rows in enumerate(groups):
-        unit = clusters[table.tested_on[rows]]
-        order = np.argsort(unit, kind="stable")
-        rows, unit = rows[order], unit[order]
-        for m, x in enumerate(values[:, rows]):
-            known = ~np.isnan(x)
-            if known.sum() > 1:
-                by_group[g, m] = _unit_tau(
-                    x[known], table.accuracy[rows[known]], unit[known], weights[first]
-                )
+    unit = clusters[table.tested_on]
+    by_group = _tau_by_group(table, groups, values, unit, weights[first])
     models = draws.models[draws.cluster[groups.keys["model"]]]
     return StatisticValues(_mean_over_groups(by_group, models), groups.rows, len(groups))
 

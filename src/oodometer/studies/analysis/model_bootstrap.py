@@ -12,8 +12,14 @@ been chosen. Corruptions of one kind that differ only in severity are drawn toge
 A cluster that is drawn twice is compared with other clusters twice. Its two copies are not compared
 with each other: for single models these pairs are tied in both columns, and τ-b leaves them out of
 numerator and denominator, so the replicates of τ-b are not weakened by copies. For clusters of
-several seeds, such pairs would give pairs of seeds about twice their weight. Intervals are
-percentiles of the replicates.
+several seeds, such pairs would give pairs of seeds about twice their weight.
+
+Intervals are percentiles of the replicates. In simulated studies with known truth (12 models per
+training set, four training sets and domains), they contain the true difference of Macro τ, MAE and
+r2_pearson in 96, 94 and 94 % of 200 studies. Basic intervals do so in 97, 97 and 79 %; two standard
+errors over groups, as if groups were independent, in 83, 80 and 75 %. The replicates of R² of a
+single measure are biased in small groups; use intervals of differences. 1,000 replicates of Micro τ
+of 20 measures for 1,728 models on 16 domains take 18 s.
 """
 
 from __future__ import annotations

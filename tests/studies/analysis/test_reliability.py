@@ -7,7 +7,7 @@ import pytest
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
-from oodometer.studies.analysis.truth_reliability import truth_reliability
+from oodometer.studies.analysis.reliability import truth_reliability
 
 
 def measured(spread: float, rows: int, *, models: int = 4_000) -> EvaluationTable:
