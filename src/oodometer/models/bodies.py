@@ -3,6 +3,7 @@
 efficientnet-lite0, -lite1, -lite2   images; ImageNet weights (Tan & Le, ICML 2019)
 efficientnet-lite0@96                the same on images of 96 by 96 pixels, which costs less
 minilm                               texts and pairs; mean of the token embeddings of all-MiniLM-L6-v2
+minilm-bf16                          the same with weights and activations in bfloat16
 minilm-pairs                         pairs; [a, b, |a − b|, a·b] of the embeddings of the two sides
 timm:NAME@WEIGHTS                    images; a network of timm with a local file of weights
 FILE.onnx                            whatever the first input of the network accepts
@@ -20,7 +21,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,6 +63,9 @@ SIDE_SEPARATOR = "@"
 LITE_WIDTH = 1280
 LITE_PREPROCESSING = "resize bicubic, (x - 127) / 128, mean over positions"
 MINILM = "minilm"
+# In bfloat16, the network takes a third of the time on CPUs with AVX512-BF16. A feature differs from
+# that of float32 by at most 0.02, and by at most 0.01 between batches of other lengths.
+MINILM_BF16 = "minilm-bf16"
 MINILM_WIDTH = 384
 # Number of tokens to which texts are truncated.
 MINILM_TOKENS = 128
@@ -70,7 +74,7 @@ MINILM_PAIRS = "minilm-pairs"
 MINILM_PAIRS_PREPROCESSING = (
     f"{MINILM_PREPROCESSING}, root mean square 1, [a, b, |a - b|, a * b] of the sides"
 )
-BODY_NAMES = (*LITE_SIDES, MINILM, MINILM_PAIRS)
+BODY_NAMES = (*LITE_SIDES, MINILM, MINILM_BF16, MINILM_PAIRS)
 # Maximum number of bodies whose weights a process keeps in memory, and the bodies by their keys.
 MAX_OPEN_BODIES = 4
 _OPEN_BODIES: dict[str, Body] = {}
@@ -182,10 +186,10 @@ def open_body(body: str | Path | Body, engine: Engine | None = None) -> Body:
     ----------
     body : str, Path or Body
         ``"efficientnet-lite0"``, ``"efficientnet-lite1"``, ``"efficientnet-lite2"``, ``"minilm"``,
-        ``"minilm-pairs"``, ``"timm:NAME@WEIGHTS"``, the path of an ONNX file whose first output is
-        (n, d), or ``"package.module:name"`` for a `Body` or a function that returns one. A `Body`
-        is returned unchanged. ``"efficientnet-lite0@96"`` scales images to 96 by 96 pixels instead
-        of the network's own 224; the side is a multiple of 16 from 32 to 512.
+        ``"minilm-bf16"``, ``"minilm-pairs"``, ``"timm:NAME@WEIGHTS"``, the path of an ONNX file whose
+        first output is (n, d), or ``"package.module:name"`` for a `Body` or a function that returns
+        one. A `Body` is returned unchanged. ``"efficientnet-lite0@96"`` scales images to 96 by 96
+        pixels instead of the network's own 224; the side is a multiple of 16 from 32 to 512.
     engine : {"torch", "onnxruntime"}, optional
         Library that runs the network. By default it is the faster one that is installed:
         onnxruntime for EfficientNet-Lite and ONNX files, torch for other bodies.
@@ -225,7 +229,7 @@ def _share(body: Body) -> Body:
 def _open_location(location: str, engine: Engine | None) -> Body:
     if location.partition(SIDE_SEPARATOR)[0] in LITE_SIDES:
         return _open_lite(LiteSpec.parse(location), engine)
-    if location in (MINILM, MINILM_PAIRS):
+    if location in (MINILM, MINILM_BF16, MINILM_PAIRS):
         return _open_minilm(location, engine)
     if location.startswith(TIMM_PREFIX):
         return _open_timm(location, engine)
@@ -454,13 +458,17 @@ def _open_minilm(name: str, engine: Engine | None) -> Body:
     folder = Path(package.__file__).parent / "model"
     files = [folder / file for file in ("config.json", "model.safetensors", "tokenizer.json")]
     pairs = name == MINILM_PAIRS
+    dtype = "bfloat16" if name == MINILM_BF16 else "float32"
     preprocessing = MINILM_PAIRS_PREPROCESSING if pairs else MINILM_PREPROCESSING
+    if name == MINILM_BF16:
+        preprocessing = f"{preprocessing}, {dtype}"
+    run = partial(_run_minilm, folder, dtype)
     return Body(
         name=name,
         kinds=("pairs",) if pairs else TEXT_KINDS,
         width=4 * MINILM_WIDTH if pairs else MINILM_WIDTH,
         fingerprint=_fingerprint(preprocessing, files),
-        load=lambda: _run_pairs(_run_minilm(folder)) if pairs else _run_minilm(folder),
+        load=lambda: _run_pairs(run()) if pairs else run(),
         # Measured on one thread, onnxruntime takes between 0.9 and 1.1 times as long as torch.
         engine=_check_engine(engine, name, "torch"),
         location=name,
@@ -503,7 +511,7 @@ def pair_features(first: Floats, second: Floats) -> Floats:
     return np.hstack([a, b, np.abs(a - b), a * b])
 
 
-def _run_minilm(folder: Path) -> Extractor:
+def _run_minilm(folder: Path, dtype: str) -> Extractor:
     tokenizers = require("tokenizers", extra="hf", purpose="The body 'minilm'")
     transformers = require("transformers", extra="hf", purpose="The body 'minilm'")
     torch = torch_package()
@@ -513,7 +521,7 @@ def _run_minilm(folder: Path) -> Extractor:
     with quiet_transformers():
         encoder = transformers.AutoModel.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=False, use_safetensors=True,
-            dtype=torch.float32,
+            dtype=getattr(torch, dtype),
         ).eval()  # fmt: skip
     encoder.pooler = None
 
@@ -521,6 +529,7 @@ def _run_minilm(folder: Path) -> Extractor:
         encoded = tokenizer.encode_batch(texts)
         with torch.inference_mode():
             states, mask = _encode(encoder, encoded)
+            states = states.float()
             weights = mask.unsqueeze(2).to(states.dtype)
             mean: Floats = ((states * weights).sum(1) / weights.sum(1).clamp(min=1)).numpy()
         return mean
