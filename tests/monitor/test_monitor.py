@@ -303,7 +303,7 @@ def test_audit_rows_are_repeated_until_they_are_labelled(monitor: Monitor) -> No
 
 
 def test_audited_labels_find_concept_drift(source: Predictions, tmp_path: Path) -> None:
-    monitor = Monitor.create(tmp_path, source, audit_share=0.1)
+    monitor = Monitor.create(tmp_path, source, audit_shares=(0.1, 0.1))
     rng = np.random.default_rng(0)
     for seed in range(16):
         rows = truth(seed, 500)
@@ -351,8 +351,9 @@ def test_forgetting_does_not_undo_a_bet(monitor: Monitor) -> None:
     assert len(monitor.batches()) == 11
     assert not monitor.add(draw(500, 11)).is_new
     assert monitor.status().evidence == evidence
-    with pytest.raises(InputError, match="no batch 12"):
-        monitor.forget(12)
+    monitor.forget("12")
+    with pytest.raises(InputError, match="no batch 13"):
+        monitor.forget(13)
 
 
 def test_names_identify_batches_if_they_are_unique(monitor: Monitor) -> None:

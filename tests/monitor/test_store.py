@@ -130,6 +130,16 @@ def test_existing_monitor_is_not_overwritten(monitor: Monitor, source: Predictio
         Monitor.create(monitor.folder, source)
 
 
+def test_same_monitor_is_opened_again(monitor: Monitor, source: Predictions) -> None:
+    monitor.add(draw(100, 1))
+    again = Monitor.create(monitor.folder, source, exist_ok=True)
+    assert again.status().n_batches == 1
+    with pytest.raises(InputError, match="another source or with other settings"):
+        Monitor.create(monitor.folder, source, exist_ok=True, alarm_margin=0.02)
+    with pytest.raises(InputError, match="another source or with other settings"):
+        Monitor.create(monitor.folder, draw(5000, 2, labelled=True), exist_ok=True)
+
+
 def test_missing_monitor_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="oodometer monitor init"):
         Monitor.open(tmp_path)

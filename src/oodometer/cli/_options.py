@@ -115,6 +115,30 @@ MetricNames = Annotated[
     ),
 ]
 
+# Segments and periods of a target, and of the batches of a monitor.
+SegmentColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of the target or batch; the accuracy, and each --metric, is also estimated for "
+        "each of its values (for each day if the values are times). Repeat the option for the "
+        "combinations of several columns."
+    ),
+]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the target with times; the accuracy is also estimated for each --period, "
+        "or for chunks of --chunk-rows rows in the order of time."
+    ),
+]
+Period = Annotated[
+    str | None,
+    typer.Option(
+        help="Length of the segments of --time-column: hour, day, week or month. "
+        "[default: day, unless --chunk-rows is given]"
+    ),
+]
+
 # Files of predictions, datasets, folders.
 LabelColumn = Annotated[
     str | None,

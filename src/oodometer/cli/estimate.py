@@ -37,8 +37,11 @@ from oodometer.cli._options import (
     MetricNames,
     ModelOptions,
     OtherModelPaths,
+    Period,
     Quiet,
     Seed,
+    SegmentColumns,
+    TimeColumn,
     Verbose,
     WorkerOptions,
     split_members,
@@ -83,28 +86,9 @@ class EstimationOptions:
     """Options of the estimation, used by the commands `estimate` and `report`."""
 
     method: MethodNames = None
-    segment_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column of the target; the accuracy, and each --metric, is also estimated for "
-            "each of its values (for each day if the values are times). Repeat the option for the "
-            "combinations of several columns."
-        ),
-    ] = None
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the target with times; the accuracy is also estimated for each --period, "
-            "or for chunks of --chunk-rows rows in the order of time."
-        ),
-    ] = None
-    period: Annotated[
-        str | None,
-        typer.Option(
-            help="Length of the segments of --time-column: hour, day, week or month. "
-            "[default: day, unless --chunk-rows is given]"
-        ),
-    ] = None
+    segment_by: SegmentColumns = None
+    time_column: TimeColumn = None
+    period: Period = None
     chunk_rows: Annotated[
         int | None,
         typer.Option(

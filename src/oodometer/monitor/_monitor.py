@@ -58,6 +58,7 @@ from oodometer.monitor.store import (
     ALL_ROWS,
     AUDIT,
     SEGMENT_PREFIX,
+    STORE_FILE,
     WRITE_TIMEOUT,
     MonitorStore,
     Stream,
@@ -145,12 +146,12 @@ class Monitor:
         score: ScoreName = "atc",
         form: DetectorForm = "batch",
         segment_by: Any = None,
-        audit_share: float = 0.01,
-        raised_audit_share: float = 0.1,
+        audit_shares: tuple[float, float] = (0.01, 0.1),
         temperature: float | Literal["fit"] | None = "fit",
         calibration: CalibrationMethod = "auto",
         columns: PredictionColumns | None = None,
         keep_rows: bool = False,
+        exist_ok: bool = False,
         seed: int = 0,
         timeout: float = WRITE_TIMEOUT,
     ) -> Monitor:
@@ -173,8 +174,8 @@ class Monitor:
         segment_by : str, list of str, or array, optional
             Columns of the source, or one value per row. Each value with at least 30 source rows has a
             detector of its own; the false-alarm rate is divided by the number of detectors.
-        audit_share, raised_audit_share : float
-            Share of the rows of a batch to label: normally, and while the evidence is at least
+        audit_shares : tuple of float
+            Shares of the rows of a batch to label: normally, and while the evidence is at least
             1/√α.
         temperature, calibration
             See `oodometer.estimate`.
@@ -182,6 +183,8 @@ class Monitor:
             Names of the columns of source and batches.
         keep_rows : bool
             Also store the rows of the source, for `Monitor.reference`.
+        exist_ok : bool
+            Open a monitor that was created before with the same source and settings.
         seed : int
             Random seed.
         timeout : float
@@ -197,14 +200,7 @@ class Monitor:
         InputError
             If the folder already has a monitor, or an argument is not valid.
         """
-        if form == "row" and score != "atc":
-            raise InputError("form='row' needs scores of 0 or 1, that is score='atc'.")
-        for name, share in (
-            ("audit_share", audit_share),
-            ("raised_audit_share", raised_audit_share),
-        ):
-            if not 0 <= share <= 1:
-                raise out_of_range(name, share, low=0, high=1)
+        _check_options(score, form, audit_shares)
         columns = columns or PredictionColumns()
         names = segment_columns(segment_by)
         rows = _open_source(source, columns, names, seed)
@@ -232,11 +228,9 @@ class Monitor:
             "alarm_margin": alarm_margin,
             "false_alarms": false_alarms,
             "segment_by": names,
-            "audit_share": audit_share,
-            "raised_audit_share": raised_audit_share,
+            "audit_shares": audit_shares,
             "columns": asdict(columns),
             "seed": seed,
-            "created": now(),
             "n_source": reference.source.n,
             "source_accuracy": float(reference.source.correct.mean()),
         }
@@ -250,7 +244,20 @@ class Monitor:
             for key, value in (("settings", settings), ("audit carry", 0.0)):
                 connection.execute("INSERT INTO meta VALUES (?, ?)", (key, json.dumps(value)))
 
+        if exist_ok and (Path(folder) / STORE_FILE).is_file():
+            return cls.open(folder, timeout=timeout)._check_same(settings, scores)
         return cls(MonitorStore.create(Path(folder), write, timeout=timeout))
+
+    def _check_same(self, settings: dict[str, Any], scores: LearnedScores) -> Monitor:
+        """Return this monitor if it was created with the same settings and source, else raise."""
+        if self.settings != json.loads(json.dumps(settings)) or (
+            self._store.blob("learned") != scores.to_bytes()
+        ):
+            raise InputError(
+                f"The monitor in {str(self.folder)!r} was created from another source or with other "
+                "settings. Use the same ones, or create a new monitor in another folder."
+            )
+        return self
 
     @classmethod
     def open(cls, folder: str | Path, *, timeout: float = WRITE_TIMEOUT) -> Monitor:
@@ -473,8 +480,8 @@ class Monitor:
 
     def _audit_share(self, stream: Stream, state: DetectorState) -> float:
         """Return the share of rows to label: raised while the evidence is at least 1/√α."""
-        name = "raised_audit_share" if is_raised(stream, state) else "audit_share"
-        return float(self.settings[name])
+        usual, raised = self.settings["audit_shares"]
+        return float(raised if is_raised(stream, state) else usual)
 
     def batches(self) -> list[MonitoredBatch]:
         """Return all batches in the order of time; those without a time follow as they arrived."""
@@ -504,7 +511,8 @@ class Monitor:
     def forget(self, batch: int | str) -> None:
         """Delete the sums, the sample and the labels of a batch, given by its number or name.
 
-        Its bet is not undone, and its content is not counted again if it is added later.
+        Its bet is not undone, and its content is not counted again if it is added later. A batch
+        that was forgotten before is left as it is.
 
         Raises
         ------
@@ -522,7 +530,7 @@ class Monitor:
 
     def _batch_number(self, batch: int | str) -> int:
         condition = "b.number = ?" if isinstance(batch, int) else "b.name = ?"
-        found = self._store.rows(f"{BATCH_QUERY} AND {condition}", batch)
+        found = self._store.rows(f"SELECT number FROM batches b WHERE {condition}", batch)
         if not found and isinstance(batch, str) and batch.isdigit():
             return self._batch_number(int(batch))
         if len(found) != 1:
@@ -737,6 +745,14 @@ class Monitor:
 
 
 # Creation ----------------------------------------------------------------------------------------
+
+
+def _check_options(score: str, form: str, audit_shares: tuple[float, float]) -> None:
+    if form == "row" and score != "atc":
+        raise InputError("form='row' needs scores of 0 or 1, that is score='atc'.")
+    for share in audit_shares:
+        if not 0 <= share <= 1:
+            raise out_of_range("audit_shares", share, low=0, high=1)
 
 
 def _open_source(source: Any, columns: PredictionColumns, names: tuple[str, ...], seed: int) -> Any:
