@@ -300,6 +300,7 @@ COMMAND_LINE_ONLY = {
     "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "weights", "magnitude", "wordnet",
     "filler", "translator", "cache-dir", "save-examples", "examples-of", "strength", "no-identity",
     "verbose", "title", "date", "required",
+    "fail-drop", "fail-on", "fail-at", "use",  # of estimate and monitor status: gates
     "metric", "bound", "margin",  # of estimate: additional analyses
 }  # fmt: skip
 

@@ -211,8 +211,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert added.returncode == 0
     audit = ("monitor", "audit", "watch", "--rows", "1", "--output", "to_label.csv")
     assert run(folder, *audit).returncode == 0
-    rows = (folder / "to_label.csv").read_text().splitlines()
-    (folder / "labelled.csv").write_text("\n".join([rows[0], *(f"{row}1" for row in rows[1:])]))
+    header, *to_label = (folder / "to_label.csv").read_text().splitlines()
+    (folder / "labelled.csv").write_text("\n".join([header, *(f"{row}1" for row in to_label)]))
     for seed, name in enumerate(("model", "a", "b", "c")):
         write_onnx(folder / f"{name}.onnx", seed)
     for number in range(8):

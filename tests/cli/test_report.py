@@ -114,6 +114,7 @@ def test_report_takes_the_options_of_estimate(folder: Path, case: str) -> None:
 
 
 # A report is made of files of predictions, so `report` has no options of a model and its data.
+GATES = {"--fail-below", "--fail-drop", "--fail-on", "--fail-at", "--use"}
 MODEL_OPTIONS = {
     f"--{each.name.replace('_', '-')}"
     for group in (ModelInputs, DatasetFileOptions, ModelOptions)
@@ -124,7 +125,7 @@ MODEL_OPTIONS = {
 def test_report_has_every_option_of_an_estimate(folder: Path) -> None:
     helps = [run(folder, name, "--help").stdout for name in ("estimate", "report")]
     estimate, report = (set(re.findall(r"--[a-z][a-z-]*[a-z](?![a-z-])", text)) for text in helps)
-    assert estimate - report == {"--fail-below", "--verbose"} | MODEL_OPTIONS - report
+    assert estimate - report == GATES | {"--verbose"} | MODEL_OPTIONS - report
     assert "--model" in MODEL_OPTIONS
 
 

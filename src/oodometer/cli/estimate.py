@@ -32,6 +32,7 @@ from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
     DatasetFileOptions,
+    GateOptions,
     HtmlPath,
     MethodNames,
     MetricNames,
@@ -51,7 +52,6 @@ from oodometer.cli._options import (
 from oodometer.cli._runtime import (
     check_verbosity,
     console,
-    print_error,
     print_json,
     print_note,
     progress_bar,
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from oodometer.assessment._estimate import HistoryInput
     from oodometer.assessment.learned_reference import SourceRows
     from oodometer.assessment.reference import EstimateOptions, Reference
+    from oodometer.cli._gates import GateResult
     from oodometer.parallel.runners import Runner
 
 
@@ -321,9 +322,7 @@ def estimate(
     read_options: FileReadOptions,
     html: HtmlPath = None,
     page_options: PageOptions,
-    fail_below: Annotated[
-        float | None, typer.Option(help="Exit with code 1 if the headline is below this fraction.")
-    ] = None,
+    gates: GateOptions,
     verbose: Verbose = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -357,7 +356,7 @@ def estimate(
     Example:
       oodometer estimate --model my:net --source-data a.npz --target-data b.npz
     """
-    check_fraction(fail_below, "--fail-below")
+    gates.check()
     check_report_path(html)
     page_options.check(html)
     check_verbosity(verbose, quiet)
@@ -383,16 +382,18 @@ def estimate(
         )
     files = PredictionFiles.from_options(source, target, column_options, evidence, opened)
     results = assess_files(files, options, read_options, analyses.requests())
+    is_gated = gates.is_given or analyses.margin is not None
+    gate = _gate_results(results, gates) if is_gated else None
     if as_json:
-        _print_results_as_json(results)
+        _print_results_as_json(results, gate)
     elif verbose:
         _show_details(results, page_options.required)
     else:
         _show_answer(results, page_options.required, quiet=quiet)
     if html is not None:
         write_report_page(render_assessment_page(files, results[0], page_options), html)
-    if fail_below is not None:
-        _exit_if_below(results, fail_below)
+    if gate is not None:
+        gate.exit()
 
 
 def _run_model(
@@ -436,15 +437,16 @@ def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
                 )
 
 
-def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
+def _print_results_as_json(results: Sequence[FileAssessment], gate: GateResult | None) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
+    gated = {} if gate is None else {"gate": gate.to_dict()}
     contents = [result.assessment.to_dict() for result in results]
     if len(results) == 1:
-        print_json(contents[0])
+        print_json(contents[0] | gated)
         return
     paths = [{"target": str(result.path)} for result in results]
     targets = [path | content for path, content in zip(paths, contents, strict=True)]
-    print_json({"schema": 1, "targets": targets})
+    print_json({"schema": 1, "targets": targets} | gated)
 
 
 def _show_answer(results: Sequence[FileAssessment], required: float | None, *, quiet: bool) -> None:
@@ -489,16 +491,18 @@ def _show_additional(assessment: Assessment) -> None:
         terminal_assessment.show_additional(console(), assessment.additional)
 
 
-def _exit_if_below(results: Sequence[FileAssessment], fail_below: float) -> None:
-    """Exit with code 1 and name the targets on standard error if any headline is below a limit."""
-    below = [
-        f"{result.path} ({100 * result.assessment.accuracy:.1f} %)"
+def _gate_results(results: Sequence[FileAssessment], gates: GateOptions) -> GateResult:
+    """Return which conditions fail for any target; reasons name the target if there are several."""
+    from oodometer.cli._gates import GateResult, gate_assessment
+
+    parts = [
+        gate_assessment(gates, result.assessment, str(result.path) if len(results) > 1 else "")
         for result in results
-        if result.assessment.accuracy < fail_below
     ]
-    if below:
-        print_error(f"below {100 * fail_below:g} %: {', '.join(below)}")
-        raise typer.Exit(1)
+    return GateResult(
+        tuple(reason for part in parts for reason in part.failed),
+        tuple(reason for part in parts for reason in part.undecided),
+    )
 
 
 def _reject_several_targets(options: Mapping[str, Any]) -> None:

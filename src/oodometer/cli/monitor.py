@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oodometer.cli._gates import gate_monitor
 from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
+    GateOptions,
     OutputPath,
     Period,
     Quiet,
@@ -267,19 +269,33 @@ def audit(
 
 
 @app.command("status")
-def status(folder: MonitorFolder, *, as_json: AsJson = False, quiet: Quiet = False) -> None:
+@with_option_groups
+def status(
+    folder: MonitorFolder,
+    *,
+    gates: GateOptions,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
     """Show the state of a monitor; exit with 0 (quiet), 1 (alarm) or 3 (cannot tell).
+
+    --fail-below and --fail-drop add conditions on the estimate of the latest batch, or of any batch.
 
     Example:
       oodometer monitor status watch --json
     """
+    gates.check()
     with _open(folder) as monitor:
         result = monitor.status()
+        gate = gate_monitor(gates, result, monitor.batches() if gates.is_given else ())
     if as_json:
-        print_json(result.to_dict())
+        print_json({**result.to_dict(), "gate": gate.to_dict()})
     else:
         show_status(result)
+    if gate.failed:
+        gate.exit()
     exit_by_status(result)
+    gate.exit()
 
 
 @app.command("acknowledge")
