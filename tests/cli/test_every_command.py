@@ -76,6 +76,7 @@ ARGUMENTS = {
     "monitor label": "watch labels.csv --batch target.csv",
     "monitor audit": "watch --rows 3",
     "monitor status": "watch",
+    "monitor report": "watch",
     "monitor acknowledge": "watch",
     "monitor forget": "watch 2",
     "monitor run": "target.csv --source source.csv --form row",

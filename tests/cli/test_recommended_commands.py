@@ -63,7 +63,7 @@ NOT_RUN = {
         "DIR is a monitor",
         "oodometer monitor label watch labelled.csv",
     ),
-    'oodometer monitor run --source validation.parquet "scores/*.parquet"': (
+    'oodometer monitor run --source val.parquet "scores/*.parquet" --html a.html': (
         "a monitor cannot tell from two batches, and exits with 3",
         'oodometer monitor run --source validation.parquet "scores/*.parquet" --form row',
     ),

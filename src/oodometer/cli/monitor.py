@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oodometer.cli._gates import gate_monitor
+from oodometer.cli._html_report import check_report_path, provenance, write_report_page
 from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
     GateOptions,
+    HtmlPath,
     OutputPath,
     Period,
     Quiet,
@@ -27,6 +29,7 @@ from oodometer.cli._options import (
     with_option_groups,
 )
 from oodometer.cli._runtime import console, print_error, print_json, print_note
+from oodometer.cli.estimate import PageOptions
 from oodometer.core.errors import InputError
 from oodometer.core.jsonable import to_jsonable
 from oodometer.data.atomic import atomic_write
@@ -298,6 +301,31 @@ def status(
     gate.exit()
 
 
+@app.command("report")
+@with_option_groups
+def report(
+    folder: MonitorFolder,
+    *,
+    html: HtmlPath = Path("monitor.html"),
+    page_options: PageOptions,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write an HTML page: status, accuracy and evidence over time, alarms, worst segments.
+
+    Example:
+      oodometer monitor report watch --html watch.html --required 0.8
+    """
+    page_options.check(html)
+    with _open(folder) as monitor:
+        _write_page(monitor, html, page_options)
+        result = monitor.status()
+    if as_json:
+        print_json({**result.to_dict(), "html": None if html is None else str(html)})
+        return
+    _show(f"{result.state.upper()}: {result.reason}.")
+
+
 @app.command("acknowledge")
 def acknowledge(folder: MonitorFolder, *, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Acknowledge all alarms and restart their tests, with a smaller share of the false alarms.
@@ -326,7 +354,7 @@ def forget(
     """Delete the sums, the sample and the labels of batches; their bets are not undone.
 
     Example:
-      oodometer monitor forget watch 3
+      oodometer monitor forget watch 1
     """
     with _open(folder) as monitor:
         for each in batch_name:
@@ -354,6 +382,8 @@ def run(
     time_column: TimeColumn = None,
     period: Period = None,
     columns: ColumnOptions,
+    html: HtmlPath = None,
+    page_options: PageOptions,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -364,13 +394,15 @@ def run(
     --period of a file is a batch. The exit codes are those of `oodometer monitor status`.
 
     Example:
-      oodometer monitor run --source validation.parquet "scores/*.parquet"
+      oodometer monitor run --source val.parquet "scores/*.parquet" --html a.html
 
     Example:
       oodometer monitor run b.csv --source a.csv --time-column ts --period day
     """
     if period is not None and time_column is None:
         raise InputError("--period needs --time-column, the column with the times.")
+    page_options.check(html)
+    check_report_path(html)
     with (
         _monitor_folder(store) as folder,
         baseline.create(folder, source, columns, segment_by, seed) as monitor,
@@ -382,6 +414,7 @@ def run(
             else:
                 added += monitor.add_periods(path, time_column=time_column, period=period or "day")
         result = monitor.status()
+        _write_page(monitor, html, page_options)
     if as_json:
         print_json({**result.to_dict(), "batches": to_jsonable(added)})
     else:
@@ -405,6 +438,23 @@ def _monitor_folder(store: Path | None) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_page(monitor: Monitor, html: Path | None, options: PageOptions) -> None:
+    """Write the page of a monitor; do nothing without a path."""
+    if html is None:
+        return
+    from oodometer.monitor.page import monitor_page
+
+    check_report_path(html)
+    page = monitor_page(
+        monitor,
+        title=options.title or "Accuracy over time",
+        date=options.date,
+        required=options.required,
+        reproduce=provenance((), seed=monitor.settings["seed"]),
+    )
+    write_report_page(page, html)
 
 
 def _open(folder: Path) -> Monitor:
