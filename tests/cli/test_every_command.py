@@ -77,6 +77,7 @@ ARGUMENTS = {
     "monitor audit": "watch --rows 3",
     "monitor status": "watch",
     "monitor report": "watch",
+    "monitor export": "watch --prometheus watch.prom",
     "monitor acknowledge": "watch",
     "monitor forget": "watch 2",
     "monitor run": "target.csv --source source.csv --form row",

@@ -326,6 +326,36 @@ def report(
     _show(f"{result.state.upper()}: {result.reason}.")
 
 
+@app.command("export")
+def export(
+    folder: MonitorFolder,
+    *,
+    prometheus: Annotated[
+        Path, typer.Option(help="File to write in the text format of Prometheus, such as m.prom.")
+    ],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the status in the text format of Prometheus, for its textfile collector.
+
+    The file is replaced atomically. The label `monitor` is the name of the folder.
+
+    Example:
+      oodometer monitor export watch --prometheus watch.prom
+    """
+    from oodometer.monitor.prometheus import prometheus_text
+
+    with _open(folder) as monitor:
+        result = monitor.status()
+    text = prometheus_text(result, folder.absolute().name)
+    with atomic_write(prometheus) as partial:
+        partial.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({**result.to_dict(), "prometheus": str(prometheus)})
+        return
+    _show(f"{text.count('# TYPE')} metrics written to {prometheus}.")
+
+
 @app.command("acknowledge")
 def acknowledge(folder: MonitorFolder, *, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Acknowledge all alarms and restart their tests, with a smaller share of the false alarms.
