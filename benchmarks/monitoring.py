@@ -379,12 +379,12 @@ PARTS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[dict[str, Any]], 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}")
     parser.add_argument("--batches", type=int, default=SCALE_BATCHES, help="of the part scale")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / NAME)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    for name in options.parts:
+    for name in options.parts or PARTS:
         path = options.work / f"{name}.json"
         if not path.exists():
             measure = PARTS[name][0]
