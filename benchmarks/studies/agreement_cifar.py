@@ -8,19 +8,21 @@ still lie on the line of accuracies (ALine; Baek et al., NeurIPS 2022); both are
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks._results import data_folder
-from benchmarks.studies._pages import Claim, Page, points, write
+from benchmarks.studies._claims import judge
+from benchmarks.studies._pages import Page, Scale, points, reliability_of, write
 from benchmarks.studies._published_figures import ATC
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.predictions import Predictions
 from oodometer.estimators.aline import agreements, fit_agreement_line
 from oodometer.estimators.gde import GDE
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 SETS = ("v4", "v6")
 # Published error of GDE, in points.
@@ -107,7 +109,8 @@ def long_table(names: list[str], source: ModelClasses, targets: dict[str, ModelC
         for method, values in predicted(source, target).items():
             for name, value, truth in zip(names, values, target.accuracy, strict=True):
                 rows.append({"model": name, "architecture": name, "trained_on": "cifar-10",
-                             "tested_on": f"cifar-10.1-{tested}", "accuracy": float(truth),
+                             "tested_on": f"cifar-10.1-{tested}", "n": len(target.labels),
+                             "accuracy": float(truth),
                              "measure": method, "value": float(value)})  # fmt: skip
     return pa.Table.from_pylist(rows)
 
@@ -131,6 +134,7 @@ def page(
     found: dict[tuple[str, str], dict[str, float]],
     source: ModelClasses,
     targets: dict[str, ModelClasses],
+    table: EvaluationTable,
 ) -> Page:
     rows = [
         (
@@ -144,23 +148,11 @@ def page(
     ]
     drop = {name: float((source.accuracy - one.accuracy).mean()) for name, one in targets.items()}
 
+    reliability = reliability_of(replace(table, architecture=np.zeros_like(table.architecture)))
+
     def mean(method: str, what: str) -> float:
         return float(np.mean([one[what] for (_, name), one in found.items() if name == method]))
 
-    claims = [
-        *(
-            Claim(f"{METHODS[name]} predicts accuracy without labels",
-                  abs(mean(name, "bias")) < 0.02,
-                  f"The mean error is {points(mean(name, 'bias'), signed=True)} points (bound: 2), "
-                  f"the mean absolute error {points(mean(name, 'mae'))}; ATC's Table "
-                  f"1 has {GDE_ERROR:.2f}.")
-            for name in ("gde", "gde, all")
-        ),
-        Claim("agreement on the line predicts accuracy better than the source accuracy",
-              mean("aline-s", "mae") < mean("source", "mae"),
-              f"Mean absolute error {points(mean('aline-s', 'mae'))} against "
-              f"{points(mean('source', 'mae'))} points."),
-    ]  # fmt: skip
     return Page(
         name="agreement_cifar",
         title="CIFAR-10 to CIFAR-10.1: agreement of thirty published models",
@@ -181,7 +173,19 @@ def page(
             "published copy of each, so pairs do not differ only in the seed, as GDE assumes; and only "
             "classes are known, so there is no calibration."
         ),
-        claims=claims,
+        scale=Scale.of_table(table, kind="published networks"),
+        reliability=reliability,
+        results=judge(
+            table, "agreement_cifar", reliability=None if reliability is None else reliability.median
+        ),
+        notes=(
+            "Each network is an architecture of its own, so the reliability is that of all networks "
+            "together. On the average of both sets, the mean error of GDE is "
+            f"{points(mean('gde', 'bias'), signed=True)} points with the model next in accuracy and "
+            f"{points(mean('gde, all', 'bias'), signed=True)} with all other models; agreement on the "
+            f"line (ALine-S) has a mean absolute error of {points(mean('aline-s', 'mae'))} points, the "
+            f"source accuracy of {points(mean('source', 'mae'))}.",
+        ),
     )  # fmt: skip
 
 
@@ -219,7 +223,8 @@ def main() -> int:
         return 0
     names, source, targets = read(folder / "cifar" / "cifar10_and_10.1_predictions.npz")
     rows = long_table(names, source, targets)
-    write(page(figures(rows), source, targets), rows, picture(rows))
+    table = EvaluationTable.read(rows)
+    write(page(figures(rows), source, targets, table), rows, picture(rows))
     return 0
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.studies._comparison_page import OUTPUTS, Words, made, study_of
+from benchmarks.studies._comparison_page import OUTPUTS, StudyText, run_study_page, study_of
 
-WORDS = Words(
+TEXT = StudyText(
     name="digits",
     title="MNIST networks under shift",
     done=(
@@ -26,13 +26,15 @@ WORDS = Words(
     ),
     task="Numbers",
 )
-SHOWN = ("ni-randaugment", "ni-translate", "ni-erase", "ni-flip_crop", "pa-randaugment", *OUTPUTS)  # fmt: skip
+MEASURES = ("ni-randaugment", "ni-translate", "ni-erase", "ni-flip_crop", "pa-randaugment", *OUTPUTS)  # fmt: skip
 
 
 def main() -> int:
     study = study_of(__file__)
     return (
-        0 if study is None else made(WORDS, study, shown=SHOWN, duel=("ni-randaugment", "atc-mc"))
+        0
+        if study is None
+        else run_study_page(TEXT, study, measures=MEASURES, pair=("ni-randaugment", "atc-mc"))
     )
 
 

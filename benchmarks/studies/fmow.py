@@ -15,9 +15,12 @@ import numpy as np
 
 import oodometer
 from benchmarks._results import data_folder
-from benchmarks.studies._pages import Claim, Page, points, write
+from benchmarks.studies._claims import judge
+from benchmarks.studies._comparison_page import estimation_table
+from benchmarks.studies._pages import Page, Scale, points, reliability_of, write
 from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 K = 62
 SPLITS = ("id_test", "val", "test")
@@ -59,7 +62,8 @@ def evaluations(archive: dict[str, Floats], splits: Sequence[str]) -> list[dict[
             for fold in folds_of(archive, split):
                 target = read(archive, model, split, archive[fold])
                 row = {"model": model, "trained_on": "fmow", "tested_on": fold.removeprefix("fold/"),
-                       "split": split, "accuracy": float(target.correct.mean())}  # fmt: skip
+                       "split": split, "n": len(target.correct),
+                       "accuracy": float(target.correct.mean())}  # fmt: skip
                 for one in oodometer.estimate(source, target).estimates:
                     value = {"measure": one.method, "value": one.value}
                     found.append({**row, **value, "low": one.low, "high": one.high})
@@ -99,7 +103,8 @@ def _error(rows: Sequence[dict[str, Any]], split: str) -> float:
     return float(np.mean([abs(r["value"] - r["accuracy"]) for r in rows if r["split"] == split]))
 
 
-def page(found: dict[str, dict[str, float]], folds: int) -> Page:
+def page(found: dict[str, dict[str, float]], table: EvaluationTable) -> Page:
+    """Return the page; `table` has the evaluations out of distribution."""
     rows = [
         (method, *(points(one[key]) for key in (*SPLITS, "outside")),
          points(one["bias"], signed=True), f"{one['covered']:.0%}", *PUBLISHED[method])
@@ -107,33 +112,32 @@ def page(found: dict[str, dict[str, float]], folds: int) -> Page:
     ]  # fmt: skip
     head = ("method", *SPLITS, "val + test", "mean error", "coverage of the 95% interval",
             "published, before T", "published, after T")  # fmt: skip
-    best = min(found, key=lambda name: found[name]["outside"])
-    rivals = min(found[name]["outside"] for name in found if not name.startswith("atc"))
+    reliability = reliability_of(table)
     return Page(
         name="fmow",
         title="FMoW-WILDS: estimators on published model outputs",
         done=(
-            f"Five published classifiers of satellite images on {folds} natural out-of-distribution "
-            "folds (regions and years); the source is `id_val`. Mean absolute errors in points. gde, "
-            "bbse, mlls and iw do not apply: the file has only confidence, entropy and correctness."
+            f"Five published classifiers of satellite images on {len(table.domains) - 1} natural "
+            "out-of-distribution folds (regions and years); the source is `id_val`. Mean absolute "
+            "errors in points. gde, bbse, mlls and iw do not apply: the file has only confidence, "
+            "entropy and correctness."
         ),
-        tables={"Errors": (head, rows)},
-        claims=[
-            Claim("ATC has the lowest error of all", best.startswith("atc"),
-                  f"The best here is {best} with {points(found[best]['outside'])}; the best of the "
-                  f"others has {points(rivals)}."),
-            Claim("ATC's two scores perform alike",
-                  abs(found["atc-mc"]["outside"] - found["atc-ne"]["outside"]) < 0.005,
-                  f"{points(found['atc-mc']['outside'])} and {points(found['atc-ne']['outside'])}."),
-        ],
+        scale=Scale.of_table(table, kind="published networks"),
+        reliability=reliability,
+        results=judge(
+            table, "fmow", reliability=None if reliability is None else reliability.median
+        ),
+        tables={"Errors": (head, rows), **estimation_table(table)},
         differs=(
-            "The paper trains DenseNet-121 and ResNet-50 three times each and tests on the whole sets; "
-            "these are five other published models on folds of the sets, without temperature scaling, "
-            "so compare with the column before T."
+            "The paper trains DenseNet-121 and ResNet-50 with four seeds each and tests on the whole "
+            "sets; these are five other published models on folds of the sets, without temperature "
+            "scaling, so compare with the column before T."
         ),
         notes=(
-            "The intervals cover sampling error only; their low coverage shows how much of the error "
-            "is caused by shift.",
+            "The coverage is that of the intervals of the estimators, which reflect sampling error "
+            "only; their low coverage shows how much of the error is caused by shift.",
+            "Five models are few for a bootstrap over models, whose intervals may then be too narrow; "
+            "the folds are drawn as well.",
         ),
     )  # fmt: skip
 
@@ -167,9 +171,9 @@ def main() -> int:
         print("The FMoW outputs are not available on this machine; nothing was measured.")
         return 0
     rows = evaluations(load(folder / "outputs" / "wilds_fmow_signals.npz"), SPLITS)
-    folds = len({row["tested_on"] for row in rows if row["split"] != "id_test"})
+    outside = pa.Table.from_pylist([row for row in rows if row["split"] != "id_test"])
     table = pa.Table.from_pylist(rows)
-    write(page(figures(rows), folds), table, picture(table))
+    write(page(figures(rows), EvaluationTable.read(outside)), table, picture(table))
     return 0
 
 

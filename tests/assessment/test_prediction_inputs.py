@@ -211,6 +211,47 @@ def test_labels_of_some_rows_are_used() -> None:
         assert result.to_dict() == expected.to_dict()
 
 
+def test_filled_in_plan_is_a_path_or_a_frame(folder: Path) -> None:
+    plan = oodometer.plan_labels(folder / "target.csv", source=folder / "source.npz", n_labels=80)
+    plan.to_csv(folder / "to_label.csv")
+    filled = pd.read_csv(folder / "to_label.csv")
+    assert filled.columns.tolist() == ["row", "confidence", "label"]
+    assert filled["label"].isna().all()
+    truth = np.asarray(TARGET.labels)
+    filled["label"] = filled["label"].astype(object)
+    filled.loc[:59, "label"] = truth[filled["row"][:60]]
+    filled.to_csv(folder / "done.csv", index=False)
+    expected = oodometer.estimate(
+        SOURCE, TARGET, target_labels=(plan.rows[:60], truth[plan.rows[:60]]), **OPTIONS
+    )
+    assert expected.headline.estimate.method == "ppi++"
+    frame = plan.to_frame().assign(label=filled["label"])
+    for labels in (folder / "done.csv", str(folder / "done.csv"), frame, pl.from_pandas(frame)):
+        for target in (TARGET, TARGET.probs, folder / "target.csv"):
+            result = oodometer.estimate(SOURCE, target, target_labels=labels, **OPTIONS)
+            assert result.to_dict() == expected.to_dict()
+
+
+def test_polars_series_with_one_label_per_row_is_not_a_table() -> None:
+    labels = [int(label) for label in np.asarray(TARGET.labels)[:60]] + [None] * (TARGET.n - 60)
+    expected = oodometer.estimate(SOURCE, TARGET, target_labels=labels, **OPTIONS)
+    result = oodometer.estimate(SOURCE, TARGET, target_labels=pl.Series(labels), **OPTIONS)
+    assert result.to_dict() == expected.to_dict()
+
+
+def test_labels_that_do_not_fit_the_target_are_an_error(tmp_path: Path) -> None:
+    for table, words in (
+        ({"row": [0, 1], "label": [None, None]}, "target_labels: no row has a label"),
+        ({"label": [0, 1]}, "target_labels has neither a column row nor a column id"),
+        ({"row": [0, TARGET.n], "label": [0, 1]}, f"there is no row {TARGET.n}"),
+        ({"row": [3, 3], "label": [0, 1]}, "row 3 is listed more than once"),
+    ):
+        with pytest.raises(InputError, match=words):
+            oodometer.estimate(SOURCE, TARGET, target_labels=pd.DataFrame(table), **OPTIONS)
+    with pytest.raises(InputError, match=r"There is no file .*nowhere.csv"):
+        oodometer.estimate(SOURCE, TARGET, target_labels=tmp_path / "nowhere.csv", **OPTIONS)
+
+
 def test_other_models_can_be_arrays_or_files(folder: Path) -> None:
     other = np.roll(TARGET.probs, 1, axis=0)
     expected = oodometer.estimate(

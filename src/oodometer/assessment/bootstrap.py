@@ -74,7 +74,14 @@ class LearnedSource:
 
     def prepare(self, rows: Predictions) -> Predictions:
         """Return target rows as the source was prepared: without zeros, scaled."""
-        return scale(replace_zeros(rows, self.zero_replacement), self.temperature)
+        return scale(replace_zeros(rows, self.zero_replacement_for(rows)), self.temperature)
+
+    def zero_replacement_for(self, rows: Predictions) -> float | None:
+        """Return what replaces zeros of target rows, which may have fewer decimals than the source."""
+        if self.zero_replacement is None or rows.scores is None or rows.score_type != "probs":
+            return self.zero_replacement
+        step = validation.rounding_step(rows.scores)
+        return self.zero_replacement if step is None else max(self.zero_replacement, step / 2)
 
     @cached_property
     def row_accuracy(self) -> BinnedAccuracy | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints
-from oodometer.core.errors import InputError, NotApplicable, out_of_range
+from oodometer.core.errors import InputError, out_of_range
 from oodometer.core.labels import encode_labels, is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
@@ -129,12 +129,13 @@ def expected_correctness(source: Predictions, target: Predictions) -> Floats:
     >>> expected_correctness(rows, rows).tolist()
     [1.0, 1.0, 0.5, 0.5]
     """
-    try:
-        binned_accuracy = BinnedAccuracy.fit(source)
-        confidence = target.confidence
-    except NotApplicable:  # the model returns classes only, so there are no confidences
-        return np.full(target.n, source.correct.mean())
-    return binned_accuracy(confidence)
+    binned_accuracy = BinnedAccuracy.fit_for(source, has_confidence=target.has_confidence)
+    return binned_accuracy(row_confidence(target))
+
+
+def row_confidence(rows: Predictions) -> Floats:
+    """Return the confidence of each row; zeros if the model returns classes only."""
+    return rows.confidence if rows.has_confidence else np.zeros(rows.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +154,13 @@ class BinnedAccuracy:
         """
         key = ("binned accuracy", smoothed)
         return source.cached(key, lambda: cls._fit(source, smoothed=smoothed))
+
+    @classmethod
+    def fit_for(cls, source: Predictions, *, has_confidence: bool) -> BinnedAccuracy:
+        """Return the bins, or a single bin if source or target have classes without confidences."""
+        if has_confidence and source.has_confidence:
+            return cls.fit(source)
+        return cls(np.empty(0), np.array([source.correct.mean()]))
 
     @classmethod
     def _fit(cls, source: Predictions, *, smoothed: bool) -> BinnedAccuracy:

@@ -9,18 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment._estimate import HistoryInput
-from oodometer.assessment.conformal_interval import History
+from oodometer.assessment.conformal_interval import History, HistoryInput
 from oodometer.assessment.learned_reference import SourceRows
 from oodometer.assessment.segments import combine_segments
 from oodometer.assessment.source_files import read_source, whole_source
+from oodometer.assessment.target_labels import open_target_labels
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
 from oodometer.data.batch_reader import expand_location
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.data.prediction_files import (
+    UNKNOWN_CLASS_ADVICE,
+    PredictionColumns,
+    ScoreFile,
+)
 
 # Columns of a table of past estimates.
 HISTORY_COLUMNS = {"estimate", "truth"}
@@ -82,8 +86,8 @@ def open_target(
     """Return the rows of a target that is in memory or in a small file.
 
     If only some rows of a table, or of a pair of arrays, have a label, these labels are used as
-    `target_labels`. `segment_by` may be names of columns of a table. Predicted classes without scores
-    are numbered as in the source.
+    `target_labels`, which may also be a table, such as the file of a labeling plan. `segment_by` may
+    be names of columns of a table. Predicted classes without scores are numbered as in the source.
     """
     is_path = isinstance(target, str | Path)
     if is_path or is_frame(target):
@@ -94,7 +98,7 @@ def open_target(
         return TargetRows(
             predictions,
             _read_segments(file, segment_by, predictions.n),
-            target_labels,
+            _open_labels(target_labels, predictions),
             file.path.name if is_path else "",
         )
     if isinstance(segment_by, str):
@@ -109,7 +113,13 @@ def open_target(
             segment_by,
             partial_labels(None if labels is None else list(labels)),
         )
-    return TargetRows(as_predictions(target, "target"), segment_by, target_labels)
+    predictions = as_predictions(target, "target")
+    return TargetRows(predictions, segment_by, _open_labels(target_labels, predictions))
+
+
+def _open_labels(target_labels: Any, target: Predictions) -> Any:
+    """Return one label per target row if the labels are in a table; others unchanged."""
+    return None if target_labels is None else open_target_labels(target_labels, target)
 
 
 def _read_segments(file: ScoreFile, segment_by: Any, n: int) -> Any:
@@ -134,10 +144,7 @@ def read_unlabelled(
     try:
         return file.predictions(replace(columns, class_names=names), labelled=False)
     except InputError as error:
-        raise InputError(
-            f"{error} If the source lacks this class, name all classes with class_names=[…] "
-            "(--class-names)."
-        ) from error
+        raise InputError(f"{error} {UNKNOWN_CLASS_ADVICE}") from error
 
 
 def partial_labels(labels: list[Any] | None) -> list[Any] | None:

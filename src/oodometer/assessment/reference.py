@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from oodometer.assessment._estimate import (
-    HistoryInput,
     MethodsInput,
     SegmentInputs,
     assess,
@@ -24,6 +23,7 @@ from oodometer.assessment._estimate import (
     with_headline_methods,
 )
 from oodometer.assessment.bootstrap import make_runs
+from oodometer.assessment.conformal_interval import HistoryInput
 from oodometer.assessment.learned_reference import LearnedReference, SourceRows
 from oodometer.assessment.ppi import ppi_from_labels
 from oodometer.assessment.prediction_inputs import (
@@ -374,10 +374,11 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
         Agreement-on-the-line requires several other models.
     other_models_on_source : Predictions, path, data frame or array, or list of these, optional
         Predictions of the same other models on the source rows.
-    target_labels : tuple of (rows, labels), or sequence, optional
-        Labels of a few target rows, either as a pair of row numbers and labels, or as a sequence
-        with one label per target row in which missing labels are None, NaN or empty strings. The
-        headline is then estimated from these labels by PPI++.
+    target_labels : path, data frame, tuple of (rows, labels), or sequence, optional
+        Labels of a few target rows: a table with the column `label` and the column `row` (counted
+        from 0) or `id`, such as the filled-in file of `plan_labels`; or a pair of row numbers and
+        labels; or a sequence with one label per target row. Missing labels are None, NaN or empty
+        strings. The headline is then estimated from these labels by PPI++.
     history : History, path, data frame, or sequence of labelled predictions, optional
         At least five past domains with known accuracy, either as a History of estimates and
         accuracies, or a table with the columns `estimate` and `truth`, or as labelled predictions

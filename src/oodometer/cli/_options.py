@@ -1,9 +1,9 @@
 """Command-line options that several commands use, and option groups.
 
 Each option is an `Annotated` type, so that it has one meaning and one help text in all commands. An
-option group is a dataclass whose fields are options that belong together. A command that is
-decorated with `with_option_groups` receives an option group as one parameter. On the command line,
-this parameter is replaced by the options of the group.
+option group is a dataclass whose fields are options that belong together, or other option groups. A
+command that is decorated with `with_option_groups` receives an option group as one parameter. On the
+command line, this parameter is replaced by the options of the group.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
@@ -214,19 +214,17 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in signature.parameters.items():
         if name in groups:
             known = {each.name for each in parameters}  # two groups can share an option
-            parameters += [
-                each for each in _group_parameters(groups[name]) if each.name not in known
-            ]
+            for each in _group_parameters(groups[name]):
+                if each.name not in known:
+                    parameters.append(each)
+                    known.add(each.name)
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def call_with_groups(**values: Any) -> None:
-        made = {
-            name: group(**{field.name: values[field.name] for field in fields(group)})
-            for name, group in groups.items()
-        }
-        grouped = {field.name for group in groups.values() for field in fields(group)}
+        made = {name: _make_group(group, values) for name, group in groups.items()}
+        grouped = {each.name for group in groups.values() for each in _group_parameters(group)}
         others = {name: value for name, value in values.items() if name not in grouped}
         command(**others, **made)
 
@@ -236,17 +234,44 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _group_parameters(group: Any) -> list[inspect.Parameter]:
-    """Return one keyword-only parameter per option of a group."""
+    """Return one keyword-only parameter per option of a group and of the groups that it contains."""
     types = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=types[field.name],
-        )
-        for field in fields(group)
-    ]
+    parameters: list[inspect.Parameter] = []
+    for field in fields(group):
+        annotation = types[field.name]
+        if is_dataclass(annotation):
+            parameters += _group_parameters(annotation)
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(
+                inspect.Parameter(field.name, kind, default=field.default, annotation=annotation)
+            )
+    return parameters
+
+
+def _make_group(group: Any, values: Mapping[str, Any]) -> Any:
+    """Return a group, and the groups that it contains, with the values of their options."""
+    types = get_type_hints(group)
+    return group(
+        **{
+            field.name: _make_group(types[field.name], values)
+            if is_dataclass(types[field.name])
+            else values[field.name]
+            for field in fields(group)
+        }
+    )
+
+
+def given_options(group: Any) -> dict[str, Any]:
+    """Return the options of a group whose values differ from their defaults, by name."""
+    given: dict[str, Any] = {}
+    for field in fields(group):
+        value = getattr(group, field.name)
+        if is_dataclass(value):
+            given |= given_options(value)
+        elif value not in (field.default, [], None):
+            given[f"--{field.name.replace('_', '-')}"] = value
+    return given
 
 
 @dataclass(frozen=True, kw_only=True)

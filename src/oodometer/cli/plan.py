@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
+from oodometer.assessment.labeling_plan import plan_labels
 from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
@@ -19,8 +18,6 @@ from oodometer.cli._options import (
 )
 from oodometer.cli._runtime import console, print_json, print_note
 from oodometer.core.errors import InputError
-from oodometer.core.predictions import Predictions
-from oodometer.data.atomic import atomic_write
 from oodometer.data.prediction_files import ScoreFile
 
 
@@ -73,31 +70,11 @@ def plan(
     if output is not None:
         if output.suffix.lower() != ".csv":
             raise InputError(f"--output of plan must be a .csv file; got {output.name!r}.")
-        _write_rows_to_label(result, predictions, output)
+        result.to_csv(output)
+        print_note(f"{result.n_labels:,} rows to label written to {output}")
     if as_json:
         print_json(result.to_dict())
         return
-    console().print(_plan_summary(result, predictions.n))
+    console().print(result.summary)
     if output is None:
         console().print(", ".join(map(str, result.rows.tolist())), highlight=False)
-
-
-def _plan_summary(result: LabelingPlan, n_rows: int) -> str:
-    points = round(100 * result.half_width, 1)
-    if result.n_labels == n_rows:
-        return f"Label all {n_rows:,} rows for a confidence interval of ±{points:g} points."
-    return (
-        f"Label {result.n_labels:,} of {n_rows:,} rows for a confidence interval of ±{points:g} "
-        f"points (simple random sampling would need {result.n_labels_without_scores:,})."
-    )
-
-
-def _write_rows_to_label(result: LabelingPlan, predictions: Predictions, path: Path) -> None:
-    ids = predictions.ids
-    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["row", *([] if ids is None else ["id"]), "confidence", "label"])
-        for row in result.rows.tolist():
-            known = [] if ids is None else [ids[row]]
-            writer.writerow([row, *known, f"{predictions.confidence[row]:.4f}", ""])
-    print_note(f"{result.n_labels:,} rows to label written to {path}")

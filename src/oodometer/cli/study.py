@@ -43,7 +43,11 @@ from oodometer.report import terminal
 
 if TYPE_CHECKING:
     from oodometer.studies import Study
-    from oodometer.studies.analysis import AnalysisResult, MeasureComparison
+    from oodometer.studies.analysis import (
+        AnalysisResult,
+        MeasureComparison,
+        MeasureDifference,
+    )
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
     from oodometer.studies.analysis.factors import Rotation
     from oodometer.studies.analysis.robustness import ReferenceComparison
@@ -115,6 +119,14 @@ class TableOptions:
         str,
         typer.Option(help="Rotation of the factors: equamax, varimax or quartimax."),
     ] = "equamax"
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="FIRST SECOND",
+            help="Two measures to compare instead: by every statistic, the difference with its 95 % "
+            "interval from a bootstrap over models, and the verdict on the claim that FIRST is better.",
+        ),
+    ] = None
     pretrained: Annotated[
         Path | None,
         typer.Option(
@@ -331,6 +343,9 @@ def compare(
       oodometer study compare evaluations.parquet
 
     Example:
+      oodometer study compare evaluations.parquet --pair ni-randaugment atc-mc
+
+    Example:
       oodometer study compare accuracies.csv --reference-domain imagenet
     """
     from oodometer.studies.analysis.evaluation_table import REQUIRED_COLUMNS, as_arrow_table
@@ -351,30 +366,42 @@ def compare(
 
 
 def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> EvaluationTable:
-    """Show all statistics of each measure, and return the table of evaluations."""
-    from oodometer.studies.analysis import add_pretrained_accuracies, compare_measures, text_tables
+    """Show all statistics of each measure, or two measures; return the table of evaluations."""
+    from oodometer.studies.analysis import add_pretrained_accuracies
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
     evaluations = EvaluationTable.read(rows, measures=split_names(options.measure))
     if options.pretrained is not None:
         evaluations = add_pretrained_accuracies(evaluations, options.pretrained)
-    comparison = compare_measures(evaluations)
-    architectures = comparison.table.architectures
+    architectures = evaluations.architectures
     if options.architecture is not None and options.architecture not in architectures:
         raise UnknownName("architecture", options.architecture, architectures)
+    if options.pair is None:
+        _show_statistics(evaluations, options, as_json)
+    else:
+        _show_pair(evaluations, options.pair, options, as_json)
+    return evaluations
+
+
+def _show_statistics(evaluations: EvaluationTable, options: TableOptions, as_json: bool) -> None:
+    """Show all statistics of each measure, or the requested analyses."""
+    from oodometer.studies.analysis import compare_measures, text_tables
+
+    comparison = compare_measures(evaluations)
+    architectures = comparison.table.architectures
     architecture = None if len(architectures) == 1 else options.architecture
     analyses = _run_analyses(evaluations, options)
     if as_json:
         print_json(comparison.to_dict() | _analyses_to_dict(analyses))
-        return comparison.table
+        return
     if analyses:
         _show_analyses(analyses, options)
-        return comparison.table
+        return
     text_table = text_tables.comparison_table(
         comparison, architecture=architecture, show_sd=options.spreads
     )
     if _export_tables([text_table], options):
-        return comparison.table
+        return
     if len(text_table.header) == 1:
         console().print(Text("No statistic can be computed, for the reasons below."))
     else:
@@ -382,7 +409,78 @@ def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> Evaluat
         _print_table(text_table, f"{title}: {len(comparison.table):,} evaluations")
     for line in (*_comparison_notes(comparison, architecture), *_label_note(comparison.table)):
         console().print(Text(line))
-    return comparison.table
+
+
+def _show_pair(
+    evaluations: EvaluationTable, pair: tuple[str, str], options: TableOptions, as_json: bool
+) -> None:
+    """Show the difference of two measures by every statistic, with bootstrap intervals."""
+    from oodometer.studies.analysis import compare_by_statistics
+    from oodometer.studies.analysis.text_tables import TextTable
+
+    first, second = pair
+    if options.architecture is not None:
+        code = evaluations.architectures.index(options.architecture)
+        evaluations = evaluations.select_rows(evaluations.architecture == code)
+    results = compare_by_statistics(evaluations, first, second)
+    if as_json:
+        print_json({"differences": [result.to_dict() for result in results.values()],
+                    "reliability": _reliability(evaluations)})  # fmt: skip
+        return
+    header = ("statistic", first, second, "difference", "95 % interval", f"{first} is better")
+    table = TextTable(header, tuple(_pair_row(result) for result in results.values()))
+    if _export_tables([table], options):
+        return
+    _print_table(table, f"{first} against {second}")
+    for line in _pair_notes(list(results.values()), _reliability(evaluations)):
+        console().print(Text(line))
+
+
+def _pair_row(result: MeasureDifference) -> tuple[str, ...]:
+    from oodometer.studies.analysis import BOOTSTRAP_STATISTICS
+
+    return (
+        BOOTSTRAP_STATISTICS[result.statistic],
+        f"{result.first_value:.3f}",
+        f"{result.second_value:.3f}",
+        f"{result.value:+.3f}",
+        f"{result.low:+.3f} to {result.high:+.3f}",
+        result.verdict,
+    )
+
+
+def _reliability(evaluations: EvaluationTable) -> float | None:
+    """Return the median reliability of the true accuracies; None if it cannot be computed."""
+    from oodometer.studies.analysis import truth_reliability
+
+    try:
+        return truth_reliability(evaluations).median
+    except (InputError, NotApplicable):
+        return None
+
+
+def _pair_notes(results: list[MeasureDifference], reliability: float | None) -> list[str]:
+    """Return sentences that tell how the intervals were computed, and what would decide."""
+    if not results:
+        return ["No statistic is defined for both measures."]
+    largest = max(results, key=lambda result: result.evaluations)
+    drawn = "models and test domains" if largest.domains_drawn else "models"
+    notes = [
+        f"Bootstrap over {drawn}: {largest.configurations:,} configurations, {largest.models:,} models, "
+        f"{largest.evaluations:,} evaluations, {largest.replicates:,} replicates.",
+    ]
+    if largest.left_out:
+        notes.append(f"{largest.left_out:,} evaluations without one of the measures are left out.")
+    if reliability is not None:
+        notes.append(f"Reliability of the true accuracies (median over groups): {reliability:.2f}.")
+    needed = [r.configurations_needed for r in results if r.verdict == "undecided"]
+    known = [count for count in needed if count is not None]
+    if known:
+        notes.append(
+            f"By extrapolation, about {min(known):,} configurations or more would decide the "
+            "undecided comparisons."
+        )
+    return notes
 
 
 def _run_analyses(
@@ -557,12 +655,7 @@ def _show_accuracy_matrix(
     evaluations = to_evaluations(accuracies, reference)
     analyses = _run_analyses(evaluations, options)
     if as_json:
-        values = {
-            "reference": reference,
-            "models": len(accuracies.models),
-            "sets": [comparison.to_dict() for comparison in comparisons],
-            "matrix": correlations.to_dict(),
-        }
+        values = comparisons.to_dict() | {"matrix": correlations.to_dict()}
         print_json(values | _analyses_to_dict(analyses))
         return evaluations
     if analyses:

@@ -169,12 +169,17 @@ def find_prediction_columns(
         labels = {DEFAULT_LABEL_COLUMN, label_column}
         scored = table.drop_columns([name for name in table.column_names if name in labels])
     scores = find_score_columns(scored, probs=prob_columns, logits=logit_columns)
+    return scores, find_label_column(table, label_column, labelled=labelled)
+
+
+def find_label_column(table: Any, label_column: str | None, *, labelled: bool) -> str | None:
+    """Return the label column, or None; if `labelled`, a column that the user named must exist."""
     label = label_column or DEFAULT_LABEL_COLUMN
     if label in table.column_names:
-        return scores, label
+        return label
     if label_column is not None and labelled:
         raise unknown_column(label_column, table.column_names)
-    return scores, None
+    return None
 
 
 def find_pred_column(table: Any, pred_column: str | None) -> str | None:

@@ -102,11 +102,13 @@ def _whole_table(batch: Any, columns: BatchColumns, segments: Any) -> RowChunk:
 def _read_parts(location: str | Path, columns: BatchColumns) -> Iterator[RowChunk]:
     files = find_files(location)
     schema = infer_schema(files, columns.predictions, labelled=False)
+    if schema.score_columns is None:
+        raise InputError("The batch has predicted classes but no scores, which the monitor needs.")
     ids = (ID_COLUMN,) if ID_COLUMN in schema.all_columns else ()
     others = tuple(dict.fromkeys((*columns.others, *ids)))
     schema = infer_schema(files, columns.predictions, labelled=False, segment_by=others)
     partitions, _ = make_partitions(files)
-    n_classes = max(len(schema.score_columns.columns), 2)
+    n_classes = max(len(schema.columns), 2)
     for partition in partitions:
         for offset, table in read_tables(schema, partition, rows_per_batch(n_classes)):
             with error_context(partition.path, partition.first_row_in_file + offset):

@@ -151,8 +151,12 @@ def _numbers(assessment: Assessment) -> list[tuple[str, Line]]:
 
 
 def _typical_range(assessment: Assessment) -> str:
-    if assessment.shift is not None:
-        return f"{format_interval(assessment.shift)} (includes the error from shift)"
+    shift = assessment.shift
+    if shift is not None and shift.n_domains:
+        past = pluralize(shift.n_domains, "past domain")
+        return f"{format_interval(shift)} (error from shift; uses {past})"
+    if shift is not None:
+        return f"{format_interval(shift)} (includes the error from shift)"
     if assessment.uses_target_labels:
         return "not needed, because target labels were used"
     return f"unknown: no reference cases for {assessment.headline.estimate.method}, no history"
@@ -266,12 +270,15 @@ def _compare_targets(
     """Return the lowest estimate, the number of targets not ok, and of those below `required`."""
     values = [result.assessment.headline.estimate.value for result in results]
     statuses = [result.assessment.headline.status for result in results]
+    n_problems = len(statuses) - statuses.count("ok")
     source = results[0].assessment.source_accuracy
     sentences = [
         f"The estimated accuracy on {pluralize(len(results), 'target')} is "
         f"{format_percent(min(values))}–{format_percent(max(values))} %, after "
         f"{format_percent(source)} % on the source; {lowest.target} has the lowest.",
-        f"{len(statuses) - statuses.count('ok')} of {len(statuses)} have a status other than ok.",
+        "All have the status ok."
+        if n_problems == 0
+        else f"{n_problems} of {len(statuses)} have a status other than ok.",
     ]
     if required is not None:
         n_below = sum(value < required for value in values)

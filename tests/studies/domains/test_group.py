@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +299,11 @@ def test_ratings_of_drugs_are_halved_to_stars(tmp_path: Path) -> None:
 
 def write_lines(path: Path, rows: list[dict[str, str]]) -> None:
     path.write_text("\n".join(map(json.dumps, rows)))
+
+
+def test_groups_of_one_name_and_folder_have_one_hash_and_may_differ(tmp_path: Path) -> None:
+    group = get("pacs", root=tmp_path)
+    other = replace(group, about="changed")
+    assert hash(group) == hash(other)
+    assert group != other
+    assert len({group, other, get("pacs", root=tmp_path)}) == 2

@@ -47,9 +47,10 @@ def test_names_depend_only_on_dtype_shape_and_values(array: Array) -> None:
 
 def test_existing_arrays_are_not_written_again(store: ArrayStore) -> None:
     store.put([ONE])
-    with mock.patch.object(ArrayStore, "_write") as write:
+    with mock.patch.object(ArrayStore, "_write_all") as write:
         store.put([ONE, OTHER])
-    assert write.call_count == 1
+    ((written,), _) = write.call_args
+    assert list(written) == [name_of(OTHER)]
 
 
 def test_cleanup_keeps_referenced_arrays(store: ArrayStore) -> None:
@@ -65,9 +66,9 @@ def test_full_disk_raises_and_leaves_no_partial_file(store: ArrayStore) -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
         mock.patch("oodometer.studies.store.array_store.os.fsync", side_effect=full),
-        pytest.raises(InputError, match=r"1 arrays .* No space left on device\. Free") as error,
+        pytest.raises(InputError, match=r"2 arrays .* No space left on device\. Free") as error,
     ):
-        store.put([ONE])
+        store.put([ONE, OTHER])
     assert "stored results are kept" in str(error.value)
     assert list(store.folder.iterdir()) == []
 

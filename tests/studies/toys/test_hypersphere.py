@@ -18,7 +18,7 @@ from oodometer.studies.toys import HypersphereRow, HypersphereToy, hypersphere_r
 from oodometer.studies.toys._perceptrons import Perceptrons
 from oodometer.studies.toys.hypersphere import (
     HypersphereScores,
-    _build_row,
+    build_row,
     confidences,
     fit_atc_thresholds,
     is_inside,
@@ -142,10 +142,10 @@ def test_rows_depend_only_on_the_seed() -> None:
 def test_datasets_with_equal_models_are_left_out_and_counted() -> None:
     rising, flat = np.array([0.1, 0.2, 0.3]), np.full(3, 0.5)
     good, dull = HypersphereScores(rising, rising, -rising), HypersphereScores(rising, flat, rising)
-    both = _build_row(1.0, [good, dull])
+    both = build_row(1.0, [good, dull])
     assert (both.accuracy, both.ni, both.atc) == pytest.approx((0.2, 1.0, -1.0))
     assert both.left_out == 1
-    none = _build_row(1.0, [dull])
+    none = build_row(1.0, [dull])
     assert (none.ni, none.atc, none.left_out) == (None, None, 1)
 
 

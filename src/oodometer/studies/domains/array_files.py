@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from oodometer.core.array_types import Array
+from oodometer.core.array_types import Array, Bools
 from oodometer.core.errors import InputError, did_you_mean, format_error
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
@@ -57,13 +57,24 @@ class NpzReader:
             _get_array(arrays, name, self.path) for name in (self.inputs, self.labels)
         )
         check_row_counts(inputs, labels, self.path)
-        rows = np.ones(len(labels), dtype=np.bool_)
-        for name, accepted in self.where:
-            values = _decode_names(arrays, name, self.path)
-            check_row_counts(inputs, values, f"{self.path}, {name}")
-            rows &= matching_rows(values, accepted, name)
+        rows = filter_rows(arrays, self.where, labels, self.path)
         inputs, labels = (inputs, labels) if rows.all() else (inputs[rows], labels[rows])
         return read_array(inputs, labels).to_dataset(self.path, skip_bad=False)
+
+
+def filter_rows(arrays: dict[str, Array], where: RowFilters, labels: Array, path: str) -> Bools:
+    """Return a mask of the rows of an `.npz` archive that meet all conditions.
+
+    >>> arrays = {"domain": np.array([0, 1, 1]), "domains": np.array(["photo", "sketch"])}
+    >>> filter_rows(arrays, (("domain", "sketch"),), np.zeros(3), "a.npz")
+    array([False,  True,  True])
+    """
+    rows = np.ones(len(labels), dtype=np.bool_)
+    for name, accepted in where:
+        values = _decode_names(arrays, name, path)
+        check_row_counts(labels, values, f"{path}, {name}")
+        rows &= matching_rows(values, accepted, name)
+    return rows
 
 
 def _get_array(arrays: dict[str, Array], name: str, path: str) -> Array:

@@ -65,6 +65,11 @@ class DomainGroup:
     base: DomainGroup | None = None
     members: tuple[tuple[str, ...], ...] = ()
 
+    def __hash__(self) -> int:
+        # Rows of domains are cached by their group; a hash of all fields would take a millisecond
+        # for a corrupted group with hundreds of domains.
+        return hash((self.name, self.root))
+
     @property
     def domains(self) -> tuple[str, ...]:
         """Names of all domains, in the order in which they are declared."""

@@ -2,7 +2,7 @@
 
 The archive has the arrays `bytes` (all files, one after another), `off` (offsets) and `y` (labels).
 The file of image i is bytes[off[i]:off[i + 1]]. An archive can hold several such sets of arrays if
-their names have a prefix such as `train_`.
+their names have a prefix such as `train_`. Further arrays can describe the rows, such as `domain`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ from oodometer.data.image_folder import (
 )
 from oodometer.data.prediction_files import ScoreFile
 from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
+from oodometer.studies.domains.array_files import RowFilters, filter_rows
+
+# Array of an archive with the WordNet id of each label.
+WORDNET_IDS = "wnids"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +100,13 @@ def _decode_image(content: bytes, row: int) -> Pixels:
 
 @dataclass(frozen=True)
 class PackedImagesReader:
-    """Reader of packed images; `prefix` is the prefix of the names of the three arrays.
+    """Reader of packed images.
+
+    prefix       prefix of the names of the three arrays
+    where        conditions on further arrays, as for `.npz` archives (`NpzReader`)
+    subclasses   WordNet ids of the subclasses of each class; the array `wnids` of the archive holds
+                 the id of each label. Images of other classes are left out, and the label of an
+                 image is the name of its superclass
 
     Images are resized to the shape of the group; without one, to the size of the first image.
     """
@@ -105,6 +115,8 @@ class PackedImagesReader:
 
     path: str
     prefix: str = ""
+    where: RowFilters = ()
+    subclasses: RowFilters = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -112,29 +124,51 @@ class PackedImagesReader:
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
         """Return a dataset that decodes each image when it is accessed."""
-        content, offsets, labels = self._load_arrays(require_file(root, self.path))
+        arrays = ScoreFile.open(require_file(root, self.path)).content
+        content, offsets, labels = self._get_arrays(arrays)
         check_row_counts(offsets[1:], labels, self.path)
+        rows = filter_rows(arrays, self.where, labels, self.path)
+        if self.subclasses:
+            labels = self._superclasses(arrays, labels)
+            rows &= labels != ""
         if np.any(np.diff(offsets) < 0) or offsets[0] < 0 or offsets[-1] > len(content):
             raise InputError(
                 f"{self.path}: the offsets must increase from 0 to {len(content)}, the number of "
                 f"bytes; got {offsets[0]} to {offsets[-1]}. Pack the images again."
             )
-        if not len(labels):
+        if not rows.any():
             raise InputError(f"{self.path} has no images. Pack at least one.")
-        first = content[offsets[0] : offsets[1]].tobytes()
+        starts, ends = offsets[:-1][rows], offsets[1:][rows]
+        first = content[starts[0] : ends[0]].tobytes()
         with silence_opencv():
             height, width = size or _decode_image(first, 0).shape[:2]
         return PackedImageDataset(
             name=self.path,
             content=content,
-            starts=offsets[:-1],
-            ends=offsets[1:],
+            starts=starts,
+            ends=ends,
             size=(height, width),
-            labels=labels,
+            labels=labels[rows],
         )
 
-    def _load_arrays(self, path: Path) -> tuple[Array, Array, Array]:
-        arrays = ScoreFile.open(path).content
+    def _superclasses(self, arrays: dict[str, Array], labels: Array) -> Array:
+        """Return the name of the superclass of each image; an empty text if it has none."""
+        if WORDNET_IDS not in arrays:
+            raise InputError(
+                f"{self.path}: subclasses are WordNet ids, but there is no array {WORDNET_IDS!r} with "
+                f"the id of each label. Arrays: {', '.join(arrays)}."
+            )
+        names = {wnid: name for name, members in self.subclasses for wnid in members}
+        ids = [str(wnid) for wnid in arrays[WORDNET_IDS]]
+        unknown = sorted(set(names) - set(ids))
+        if unknown:
+            raise InputError(
+                f"{self.path}: no class has the WordNet id {unknown[0]!r}, a subclass of "
+                f"{names[unknown[0]]!r}. Remove or correct it."
+            )
+        return np.array([names.get(wnid, "") for wnid in ids])[labels]
+
+    def _get_arrays(self, arrays: dict[str, Array]) -> tuple[Array, Array, Array]:
         names = [f"{self.prefix}{part}" for part in ("bytes", "off", "y")]
         missing = [name for name in names if name not in arrays]
         if missing:

@@ -171,6 +171,14 @@ def rank_by_distance(
     models: Perceptrons, toy: HypersphereToy, seed: int
 ) -> Iterator[HypersphereRow]:
     """Yield the rank correlations at each distance, from the pole to the opposite point."""
+    for distance, scores in score_by_distance(models, toy, seed):
+        yield build_row(distance, scores)
+
+
+def score_by_distance(
+    models: Perceptrons, toy: HypersphereToy, seed: int
+) -> Iterator[tuple[float, list[HypersphereScores]]]:
+    """Yield each distance with the scores of all models on its datasets."""
     thresholds = fit_atc_thresholds(models, toy, seed)
     for step, distance in enumerate(np.linspace(0.0, math.pi, toy.distances)):
         scores = []
@@ -178,7 +186,7 @@ def rank_by_distance(
             rng = rng_for(seed, "target", step, number)
             points = toy.sample_domain(toy.sample_centre(float(distance), rng), rng)
             scores.append(score_models(models, points, thresholds, toy, seed))
-        yield _build_row(float(distance), scores)
+        yield float(distance), scores
 
 
 def train_pool(
@@ -252,7 +260,7 @@ def score_models(
     )
 
 
-def _build_row(distance: float, dataset_scores: list[HypersphereScores]) -> HypersphereRow:
+def build_row(distance: float, dataset_scores: list[HypersphereScores]) -> HypersphereRow:
     """Average τ over those datasets at one distance on which τ is defined for NI and ATC."""
     kept = [
         scores
