@@ -41,7 +41,7 @@ bench suites masked-lm study-%: export PYTHONPATH := $(CURDIR)/tests/support/tor
 # Run all benchmarks; fail at the end if one missed a bound.
 BENCHES := speed speed_randaugment speed_invariance speed_mmd speed_gradients speed_measures \
   speed_pools speed_heads speed_protocol report_size reference_pools speed_transport speed_headline \
-  quality_few_labels quality_no_shift quality_headline quality_digits quality_invariance_digits \
+  quality_few_labels monitoring quality_no_shift quality_headline quality_digits quality_invariance_digits \
   quality_invariance_pacs quality_invariance_sentiment quality_measures_pacs \
   quality_invariance_adult quality_ranking quality_strength
 bench: .venv/.dev

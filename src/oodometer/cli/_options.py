@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 import typer
 
 from oodometer.cli._runtime import set_quiet
-from oodometer.core.errors import InputError, out_of_range
+from oodometer.core.errors import InputError, UnknownName, out_of_range
 from oodometer.core.protocols import Dataset, Model, Transform
+from oodometer.core.results import STATUS_SHAPES
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.parallel.pickling import CACHE_FOLDER_VARIABLE
 
@@ -112,6 +113,30 @@ MetricNames = Annotated[
         "--metric",
         help="Name of a metric, or all. Repeat the option, or separate names by commas. "
         "[default: all; for estimate, none]",
+    ),
+]
+
+# Segments and periods of a target, and of the batches of a monitor.
+SegmentColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of the target or batch; the accuracy, and each --metric, is also estimated for "
+        "each of its values (for each day if the values are times). Repeat the option for the "
+        "combinations of several columns."
+    ),
+]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the target with times; the accuracy is also estimated for each --period, "
+        "or for chunks of --chunk-rows rows in the order of time."
+    ),
+]
+Period = Annotated[
+    str | None,
+    typer.Option(
+        help="Length of the segments of --time-column: hour, day, week or month. "
+        "[default: day, unless --chunk-rows is given]"
     ),
 ]
 
@@ -646,3 +671,86 @@ def one_or_several(names: Sequence[Any] | None) -> Any:
     ('ece', ['ece', 'nll'], None)
     """
     return names[0] if names is not None and len(names) == 1 else names
+
+
+# Gates.
+ACCURACY = "accuracy"
+USES = ("value", "low", "typical-low")
+PLACES = ("any", "last", "overall")
+# Order of the statuses, from good to bad.
+STATUSES = tuple(STATUS_SHAPES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """Options that turn an estimate into an exit code."""
+
+    fail_below: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Exit with code 1 if the estimated accuracy is below this fraction; METRIC=FRACTION "
+            "for a --metric, such as f1=0.5. Repeat the option for several conditions."
+        ),
+    ] = None
+    fail_drop: Annotated[
+        float | None,
+        typer.Option(
+            help="Exit with code 1 if the accuracy is lower than on the source by more than this "
+            "fraction."
+        ),
+    ] = None
+    fail_on: Annotated[
+        str | None,
+        typer.Option(help="Exit with code 1 if the status is warning or worse, or critical."),
+    ] = None
+    use: Annotated[
+        str,
+        typer.Option(
+            help="Number that the conditions compare: value, low (lower end of the confidence "
+            "interval) or typical-low (lower end of the typical range)."
+        ),
+    ] = "value"
+    fail_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Segments, periods or batches that the conditions concern: any, last (of the "
+            "periods) or overall (none). [default: any; for a monitor, the last batch]"
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise if an option is not valid."""
+        _ = self.limits
+        if self.fail_drop is not None and not 0 <= self.fail_drop <= 1:
+            raise InputError(f"--fail-drop must be a fraction from 0 to 1; got {self.fail_drop:g}.")
+        if self.fail_on is not None and self.fail_on not in STATUSES[1:]:
+            raise UnknownName("status", self.fail_on, STATUSES[1:])
+        if self.use not in USES:
+            raise UnknownName("--use", self.use, USES)
+        if self.fail_at is not None and self.fail_at not in PLACES:
+            raise UnknownName("--fail-at", self.fail_at, PLACES)
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether there is a condition."""
+        return bool(self.fail_below) or self.fail_drop is not None or self.fail_on is not None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Return the smallest allowed value of each metric."""
+        limits = {}
+        for text in self.fail_below or ():
+            metric, _, number = text.rpartition("=")
+            try:
+                limit = float(number)
+            except ValueError as error:
+                raise InputError(
+                    f"--fail-below must be a fraction or METRIC=FRACTION; got {text!r}."
+                ) from error
+            if not 0 <= limit <= 1:
+                hint = f" Did you mean {limit / 100:g}?" if 1 < limit <= 100 else ""
+                raise InputError(
+                    f"--fail-below must be a fraction from 0 to 1; got {limit:g}.{hint}"
+                )
+            limits[metric.strip() or ACCURACY] = limit
+        return limits

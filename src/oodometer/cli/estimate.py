@@ -33,13 +33,17 @@ from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
     DatasetFileOptions,
+    GateOptions,
     HtmlPath,
     MethodNames,
     MetricNames,
     ModelOptions,
     OtherModelPaths,
+    Period,
     Quiet,
     Seed,
+    SegmentColumns,
+    TimeColumn,
     Verbose,
     WorkerOptions,
     given_options,
@@ -50,7 +54,6 @@ from oodometer.cli._options import (
 from oodometer.cli._runtime import (
     check_verbosity,
     console,
-    print_error,
     print_json,
     print_note,
     progress_bar,
@@ -76,12 +79,8 @@ if TYPE_CHECKING:
     from oodometer.assessment.conformal_interval import HistoryInput
     from oodometer.assessment.learned_reference import SourceRows
     from oodometer.assessment.reference import EstimateOptions, Reference
+    from oodometer.cli._gates import GateResult
     from oodometer.parallel.runners import Runner
-
-
-FailBelow = Annotated[
-    float | None, typer.Option(help="Exit with code 1 if the headline is below this fraction.")
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,28 +88,9 @@ class EstimationOptions:
     """Options of the estimation, used by the commands `estimate` and `report`."""
 
     method: MethodNames = None
-    segment_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column of the target; the accuracy, and each --metric, is also estimated for "
-            "each of its values (for each day if the values are times). Repeat the option for the "
-            "combinations of several columns."
-        ),
-    ] = None
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the target with times; the accuracy is also estimated for each --period, "
-            "or for chunks of --chunk-rows rows in the order of time."
-        ),
-    ] = None
-    period: Annotated[
-        str | None,
-        typer.Option(
-            help="Length of the segments of --time-column: hour, day, week or month. "
-            "[default: day, unless --chunk-rows is given]"
-        ),
-    ] = None
+    segment_by: SegmentColumns = None
+    time_column: TimeColumn = None
+    period: Period = None
     chunk_rows: Annotated[
         int | None,
         typer.Option(
@@ -398,7 +378,7 @@ def estimate(
     options: AssessmentOptions,
     html: HtmlPath = None,
     page_options: PageOptions,
-    fail_below: FailBelow = None,
+    gates: GateOptions,
     verbose: Verbose = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -432,7 +412,7 @@ def estimate(
     Example:
       oodometer estimate --model my:net --source-data a.npz --target-data b.npz
     """
-    check_fraction(fail_below, "--fail-below")
+    gates.check()
     check_report_path(html)
     page_options.check(html)
     check_verbosity(verbose, quiet)
@@ -440,16 +420,17 @@ def estimate(
         reject_several_targets({"--html": html})
     files = options.files(source, target or ())
     results = options.assess(files)
+    gate = gate_results(results, gates, options.analyses.margin)
     if as_json:
-        _print_results_as_json(results)
+        _print_results_as_json(results, gate)
     elif verbose:
         _show_details(results, page_options.required)
     else:
         _show_answer(results, page_options.required, quiet=quiet)
     if html is not None:
         write_report_page(render_assessment_page(files, results[0], page_options), html)
-    if fail_below is not None:
-        exit_if_below(results, fail_below)
+    if gate is not None:
+        gate.exit()
 
 
 def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
@@ -463,15 +444,16 @@ def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
             )
 
 
-def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
+def _print_results_as_json(results: Sequence[FileAssessment], gate: GateResult | None) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
+    gated = {} if gate is None else {"gate": gate.to_dict()}
     contents = [result.assessment.to_dict() for result in results]
     if len(results) == 1:
-        print_json(contents[0])
+        print_json(contents[0] | gated)
         return
     paths = [{"target": str(result.path)} for result in results]
     targets = [path | content for path, content in zip(paths, contents, strict=True)]
-    print_json({"schema": 1, "targets": targets})
+    print_json({"schema": 1, "targets": targets} | gated)
 
 
 def _show_answer(results: Sequence[FileAssessment], required: float | None, *, quiet: bool) -> None:
@@ -516,16 +498,25 @@ def _show_additional(assessment: Assessment) -> None:
         terminal_assessment.show_additional(console(), assessment.additional)
 
 
-def exit_if_below(results: Sequence[FileAssessment], fail_below: float) -> None:
-    """Exit with code 1 and name the targets on standard error if any headline is below a limit."""
-    below = [
-        f"{result.path} ({100 * result.assessment.accuracy:.1f} %)"
+def gate_results(
+    results: Sequence[FileAssessment], gates: GateOptions, margin: float | None
+) -> GateResult | None:
+    """Return which conditions fail for any target; None if there are no conditions.
+
+    Reasons name the target if there are several.
+    """
+    if not gates.is_given and margin is None:
+        return None
+    from oodometer.cli._gates import GateResult, gate_assessment
+
+    parts = [
+        gate_assessment(gates, result.assessment, str(result.path) if len(results) > 1 else "")
         for result in results
-        if result.assessment.accuracy < fail_below
     ]
-    if below:
-        print_error(f"below {100 * fail_below:g} %: {', '.join(below)}")
-        raise typer.Exit(1)
+    return GateResult(
+        tuple(reason for part in parts for reason in part.failed),
+        tuple(reason for part in parts for reason in part.undecided),
+    )
 
 
 def reject_several_targets(options: Mapping[str, Any]) -> None:

@@ -38,7 +38,8 @@ def plan(
     source: Annotated[
         Path | None,
         typer.Option(
-            help="Predictions on labelled data, used to calibrate the confidences of the target."
+            help="Predictions on labelled data, which calibrate the confidences of plan, or from "
+            "which a monitor learns."
         ),
     ] = None,
     output: OutputPath = None,

@@ -14,6 +14,7 @@ from oodometer.cli._options import (
     HTML_HELP,
     AsJson,
     DataFolder,
+    GateOptions,
     Quiet,
     ReferenceDomain,
     StoreFolder,
@@ -23,10 +24,8 @@ from oodometer.cli._options import (
 from oodometer.cli._runtime import console, print_json
 from oodometer.cli.estimate import (
     AssessmentOptions,
-    FailBelow,
     PageOptions,
-    check_fraction,
-    exit_if_below,
+    gate_results,
     reject_several_targets,
     render_assessment_page,
 )
@@ -54,7 +53,7 @@ def report(
     html: Annotated[Path, typer.Option(help=HTML_HELP)] = Path("report.html"),
     page_options: PageOptions,
     options: AssessmentOptions,
-    fail_below: FailBelow = None,
+    gates: GateOptions,
     reference_domain: ReferenceDomain = None,
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
@@ -78,16 +77,16 @@ def report(
     """
     check_report_path(html)
     page_options.check(html)
-    check_fraction(fail_below, "--fail-below")
+    gates.check()
     if what is None and not options.model_inputs.is_given:
         raise InputError(
             "WHAT is missing. Give two files of predictions, a model with its data (--model, "
             "--source-data and --target-data), or a study."
         )
     if what is not None and not target and not options.model_inputs.is_given:
-        given = {"--required": page_options.required, "--fail-below": fail_below}
+        given = {"--required": page_options.required}
         _reject_options(
-            given | given_options(options),
+            given | given_options(options) | given_options(gates),
             "a single WHAT, a study",
             "Give a TARGET too, or leave it out.",
         )
@@ -105,8 +104,9 @@ def report(
     files = options.files(what, target or ())
     (result,) = options.assess(files)
     _write_report(render_assessment_page(files, result, page_options), html, "assessment", as_json)
-    if fail_below is not None:
-        exit_if_below([result], fail_below)
+    gate = gate_results([result], gates, options.analyses.margin)
+    if gate is not None:
+        gate.exit()
 
 
 def _reject_options(options: Mapping[str, Any], subject: str, hint: str) -> None:
