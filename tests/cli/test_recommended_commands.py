@@ -232,11 +232,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "digits.toml").write_text(STUDY + "".join(models))
     (folder / "labels.csv").write_text("row,label\n0,1\n1,2\n")
     rows = [
-        (f"m{i}", f"d{i % 2}", f"d{j}", 0.5 + 0.02 * i + 0.1 * j, float(i * j))
+        (
+            f"m{i}",
+            f"d{i % 2}",
+            f"d{j}",
+            0.5 + 0.02 * i + 0.1 * j,
+            float(i * j),
+            i * 0.1,
+            i % 4 * 0.1,
+        )
         for i in range(6)
         for j in range(3)
     ]
-    keys = ("model", "trained_on", "tested_on", "accuracy", "mine")
+    keys = ("model", "trained_on", "tested_on", "accuracy", "mine", "ni-randaugment", "atc-mc")
     table = {key: list(values) for key, values in zip(keys, zip(*rows, strict=True), strict=True)}
     pq.write_table(pa.table(table), folder / "evaluations.parquet")
     lines = [f"m{i},{0.6 + 0.03 * i},{0.4 + 0.04 * i}" for i in range(6)]
