@@ -13,6 +13,7 @@ from benchmarks.studies._aligned_translations import Aligned
 from benchmarks.studies._comparison_page import with_shift
 from benchmarks.studies._line_estimates import with_line
 from oodometer.core.errors import NotApplicable
+from oodometer.core.keys import settings_key
 from oodometer.core.random_streams import RowStreams
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.factors import ATTACK_METRICS, MEAN_ATTACK_METRIC
@@ -99,6 +100,7 @@ def test_pairs_without_translation_are_not_applicable() -> None:
     aligned = Aligned("test", {("a", "b"): (("c", "d"),)})
     draws = RowStreams(0, np.array([1], dtype=np.uint64), draw_index=np.array([1]))
     assert aligned.apply([("a", "b")], draws) == [("c", "d")]
+    assert settings_key(aligned) == "backtranslate-aligned{source='test', magnitude=1.0}"
     with pytest.raises(NotApplicable, match="has no translation"):
         aligned.apply([("x", "y")], draws)
 

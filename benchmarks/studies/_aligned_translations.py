@@ -19,7 +19,8 @@ class Aligned(Transform):
     """Transform whose j-th draw is the j-th other wording of a pair; `source` names their origin."""
 
     source: str
-    others: Mapping[Pair, tuple[Pair, ...]] = field(compare=False)
+    # The key of every stored value contains the settings that `repr` shows.
+    others: Mapping[Pair, tuple[Pair, ...]] = field(compare=False, repr=False)
     magnitude: float = 1.0
 
     name: ClassVar[str] = "backtranslate-aligned"
