@@ -36,8 +36,8 @@ TEXT = StudyText(
         "four seeds). They are tested on all held-out rows of CIFAR-10 that are not source, on all "
         "5,300 images of Tiny-ImageNet in the same classes (natural shift), and on 500 images of "
         "CIFAR-10 under each of 19 corruptions at five severities (synthetic shift). Neighborhoods use "
-        "500 images with 5 draws of 21 sets: CIFAR-10, Tiny-ImageNet, and one severity of each "
-        "corruption."
+        "5 draws on 21 sets: 500 images of CIFAR-10 and of Tiny-ImageNet, and 200 images of one "
+        "severity of each corruption."
     ),
     differs=(
         "ATC trains a ResNet18 and a DenseNet121 on all of CIFAR-10; we train heads on features of "
