@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from oodometer.assessment.ppi import MIN_LABELS
 from oodometer.core.predictions import Predictions
@@ -106,3 +108,25 @@ def test_output_must_be_a_csv_file(folder: Path) -> None:
 )
 def test_half_width_must_be_a_fraction(folder: Path, width: str, message: str) -> None:
     assert_one_line_error(run(folder, "plan", "target.parquet", "--half-width", width), message)
+
+
+@pytest.mark.parametrize("shown", ["text", "details", "json"])
+def test_printed_command_repeats_the_source_and_the_columns(tmp_path: Path, shown: str) -> None:
+    source, target = toy_predictions(600), toy_predictions(600, sharpness=0.3, seed=1)
+    for name, rows in {"a source.csv": source, "new.csv": target}.items():
+        columns = {f"score_{j}": rows.probs[:, j] for j in range(rows.k)}
+        if rows is source:
+            columns["truth"] = rows.labels
+        csv.write_csv(pa.table(columns), tmp_path / name)
+    options = ("--prob-columns", "score_", "--label-column", "truth", "--method", "atc-mc")
+    words = ("estimate", "a source.csv", "new.csv", *options)
+    if shown == "json":
+        text = run_json(tmp_path, *words)["verdict"]
+    else:
+        text = run(tmp_path, *words, *(["--verbose"] if shown == "details" else [])).stdout
+    command = text[text.index("oodometer plan") :].splitlines()[0]
+    _, *arguments = shlex.split(command)
+    assert arguments[:4] == ["plan", "new.csv", "--source", "a source.csv"]
+    result = run(tmp_path, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "to_label.csv").is_file()

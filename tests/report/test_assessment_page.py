@@ -92,9 +92,8 @@ def test_required_accuracy_is_a_line_and_part_of_the_verdict(
 def test_next_step_names_the_target(
     source: Predictions, target: Predictions, assessment: Assessment
 ) -> None:
-    page = assessment_page(
-        assessment, source, target, title="t", reproduce={}, target_name="new site.csv"
-    )
+    named = replace(assessment, plan_arguments=("new site.csv",))
+    page = assessment_page(named, source, target, title="t", reproduce={})
     assert (
         f"<code>oodometer plan &#39;new site.csv&#39; --labels {assessment.labels_needed}" in page
     )

@@ -158,6 +158,9 @@ class Assessment(ResultViews):
         any shift.
     additional : AdditionalResults, optional
         Expected metrics, lower bound and non-inferiority test, if they were requested.
+    plan_arguments : tuple of str
+        Arguments that the printed command `oodometer plan` starts with: the file of the target, and
+        options that name the source and the columns.
     inputs : AssessedRows, optional
         Predictions of source and target, which the report and some charts need. They stay in
         memory as long as the assessment, and are left out when it is pickled.
@@ -194,6 +197,7 @@ class Assessment(ResultViews):
     calibration: str = "temperature"
     labels_needed: int = 0
     additional: AdditionalResults | None = None
+    plan_arguments: tuple[str, ...] = field(default=("TARGET",), compare=False)
     inputs: AssessedRows | None = field(default=None, compare=False)
 
     def __getitem__(self, method: str) -> Estimate:
@@ -300,12 +304,8 @@ class Assessment(ResultViews):
 
     @property
     def plan_command(self) -> str:
-        """Return the command that chooses the rows to label."""
-        return self.plan_command_for("TARGET")
-
-    def plan_command_for(self, target: str) -> str:
-        """Return the command that chooses the rows to label in a file, quoted for a shell."""
-        words = ["oodometer", "plan", target, "--labels", str(self.labels_needed)]
+        """Return the command that chooses the rows to label, quoted for a shell."""
+        words = ["oodometer", "plan", *self.plan_arguments, "--labels", str(self.labels_needed)]
         return shlex.join([*words, "--output", "to_label.csv"])
 
     def notes_on(self, estimate: Estimate) -> tuple[str, ...]:

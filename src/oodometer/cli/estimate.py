@@ -498,7 +498,7 @@ def _show_details(results: Sequence[FileAssessment], required: float | None) -> 
     if len(results) == 1:
         (result,) = results
         terminal_assessment.show_details(
-            console(), result.assessment, target=str(result.path), required=required
+            console(), result.assessment, required=required
         )
         _show_additional(result.assessment)
         return
@@ -623,8 +623,31 @@ def assess_files(
                 assessment = add_results(
                     assessment, requests, assessor.reference, segment_by=segments
                 )
-            results.append(FileAssessment(path, assessment))
+            arguments = _plan_arguments(files, path)
+            results.append(FileAssessment(path, replace(assessment, plan_arguments=arguments)))
     return results
+
+
+def _plan_arguments(files: PredictionFiles, target: Path) -> tuple[str, ...]:
+    """Return the target, the source and the columns as arguments of the command `oodometer plan`."""
+    words = [str(target)]
+    # The command `plan` reads one file of predictions, not a folder, a pattern or a dataset.
+    if files.source not in files.opened and not is_multi_file(files.source):
+        words += ["--source", str(files.source)]
+    columns = files.columns
+    thresholds = columns.thresholds
+    options = {
+        "--label-column": columns.label_column,
+        "--prob-columns": columns.prob_columns,
+        "--logit-columns": columns.logit_columns,
+        "--pred-column": columns.pred_column,
+        "--threshold": None if thresholds is None else ",".join(map(str, thresholds)),
+        "--class-names": None if columns.class_names is None else ",".join(columns.class_names),
+    }
+    for option, value in options.items():
+        if value is not None:
+            words += [option, value]
+    return tuple(words)
 
 
 @contextmanager
@@ -865,6 +888,5 @@ def render_assessment_page(
         title=title,
         date=page_options.date,
         required=page_options.required,
-        target_name=str(result.path),
         reproduce=provenance(_hashable_paths(files), seed=result.assessment.seed),
     )

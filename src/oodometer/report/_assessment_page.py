@@ -30,7 +30,6 @@ def assessment_page(
     reproduce: Mapping[str, str],
     date: str | None = None,
     required: float | None = None,
-    target_name: str = "TARGET",
 ) -> str:
     """Return an assessment as a complete HTML page.
 
@@ -53,8 +52,6 @@ def assessment_page(
     required : float, optional
         Required accuracy, as a fraction. Charts show it as a line, and the verdict says whether
         the estimate and its intervals are above or below it.
-    target_name : str
-        Path of the target in the command that chooses the rows to label.
 
     Returns
     -------
@@ -87,7 +84,6 @@ def assessment_page(
             "date": date,
             "required": required,
             "verdict": short_verdict(assessment, required=required),
-            "plan_command": assessment.plan_command_for(target_name),
             "assessment": assessment,
             "more": additional_results or AdditionalResults(),
             "lowest": min(values),

@@ -237,7 +237,7 @@ def _next_step(console: Console, result: TargetResult, *, name_target: bool) -> 
         return []
     prefix = f"{result.target}: " if name_target else ""
     # The command is not wrapped, so that it can be copied.
-    command = text_line(f"  {assessment.plan_command_for(result.target)}")
+    command = text_line(f"  {assessment.plan_command}")
     return [*_wrap(console, [f"{prefix}{assessment.next_step}:"]), command]
 
 
@@ -402,7 +402,7 @@ def _shorten(lines: list[Text], excess: int, min_lines: int) -> list[Text]:
 
 
 def show_details(
-    console: Console, assessment: Assessment, *, target: str, required: float | None = None
+    console: Console, assessment: Assessment, *, required: float | None = None
 ) -> None:
     """Print the headline estimate, the estimates of all methods, the diagnostics and segments."""
     headline = assessment.headline.estimate
@@ -425,7 +425,7 @@ def show_details(
     if assessment.next_step:
         console.print(text_line(f"{assessment.next_step}:"))
         # The command is not wrapped, so that it can be copied.
-        console.print(text_line(f"  {assessment.plan_command_for(target)}"), soft_wrap=True)
+        console.print(text_line(f"  {assessment.plan_command}"), soft_wrap=True)
     rows = [
         (
             estimate.method,
