@@ -130,3 +130,47 @@ def test_printed_command_repeats_the_source_and_the_columns(tmp_path: Path, show
     result = run(tmp_path, *arguments)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "to_label.csv").is_file()
+
+
+def label_rows(folder: Path, n_labels: int) -> None:
+    """Fill in the true classes of the first rows of to_label.csv."""
+    target = toy_predictions(3000, seed=1)
+    assert target.labels is not None
+    first, *lines = (folder / "to_label.csv").read_text().splitlines()
+    rows = [int(line.split(",")[0]) for line in lines]
+    labels = [target.labels[row] if j < n_labels else "" for j, row in enumerate(rows)]
+    filled = [f"{line}{label}" for line, label in zip(lines, labels, strict=True)]
+    (folder / "to_label.csv").write_text("\n".join([first, *filled]) + "\n")
+
+
+def test_rows_of_a_plan_are_in_random_order_and_may_be_partly_labelled(folder: Path) -> None:
+    written = run(folder, "plan", "target.parquet", "--labels", "300", "-o", "to_label.csv")
+    assert "in random order" in written.stderr
+    rows = run_json(folder, "plan", "target.parquet", "--labels", "300")["rows"]
+    assert rows != sorted(rows)
+    assert 1200 < sum(rows[:100]) / 100 < 1800  # of 3,000 rows
+    words = ("estimate", "source.parquet", "target.parquet", "--target-labels", "to_label.csv")
+    label_rows(folder, 100)
+    result = run_json(folder, *words)
+    assert result["headline"]["method"] == "ppi++"
+    assert result["notes"][0].startswith(
+        "200 of 300 rows of the plan have no label; the interval is valid if the labelled rows are "
+        "a random sample"
+    )
+    run(folder, "plan", "target.parquet", "--labels", "300", "-o", "to_label.csv")
+    label_rows(folder, 300)
+    assert run_json(folder, *words)["notes"] == []
+
+
+def test_few_labels_are_reported_in_a_note(folder: Path) -> None:
+    run(folder, "plan", "target.parquet", "--labels", "10", "-o", "to_label.csv")
+    label_rows(folder, 10)
+    words = ("estimate", "source.parquet", "target.parquet", "--target-labels", "to_label.csv")
+    result = run_json(folder, *words)
+    (known,) = [row for row in result["estimates"] if row["method"] == "wilson"]
+    low, value, high = (f"{100 * known[name]:.1f}" for name in ("low", "value", "high"))
+    assert result["headline"]["method"] != "ppi++"
+    assert result["notes"] == [
+        "10 labels are too few for the headline (at least 25 are needed); on these rows the "
+        f"accuracy is {value} % ({low}–{high})."
+    ]

@@ -19,7 +19,7 @@ from oodometer.assessment.optional_analyses import (
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import combine_segments, row_chunks, time_periods
-from oodometer.assessment.target_labels import read_target_labels
+from oodometer.assessment.target_labels import missing_label_notes, read_target_labels
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
@@ -71,6 +71,7 @@ from oodometer.data.prediction_files import (
     label_column_candidates,
 )
 from oodometer.report import terminal_assessment
+from oodometer.report.verdict import required_result
 
 if TYPE_CHECKING:
     from oodometer.assessment.conformal_interval import HistoryInput
@@ -441,7 +442,7 @@ def estimate(
     files = options.files(source, target or ())
     results = options.assess(files)
     if as_json:
-        _print_results_as_json(results)
+        _print_results_as_json(results, page_options.required)
     elif verbose:
         _show_details(results, page_options.required)
     else:
@@ -463,9 +464,13 @@ def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
             )
 
 
-def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
+def _print_results_as_json(results: Sequence[FileAssessment], required: float | None) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
     contents = [result.assessment.to_dict() for result in results]
+    if required is not None:
+        for content, result in zip(contents, results, strict=True):
+            met = required_result(result.assessment, required)
+            content["required"] = {"level": required, "result": met}
     if len(results) == 1:
         print_json(contents[0])
         return
@@ -486,7 +491,9 @@ def _show_answer(results: Sequence[FileAssessment], required: float | None, *, q
     ]
     if quiet:
         for one in shown:
-            terminal_assessment.show_line(console(), one, name_target=len(shown) > 1)
+            terminal_assessment.show_line(
+                console(), one, name_target=len(shown) > 1, required=required
+            )
     elif len(shown) == 1:
         terminal_assessment.show_answer(console(), shown[0], required=required)
     else:
@@ -803,7 +810,8 @@ class _FileAssessor:
                 other_models=other_models,
                 progress=progress,
             )
-        return assessment, segments
+        notes = missing_label_notes(self.files.target_labels, columns.label_column)
+        return replace(assessment, notes=(*notes, *assessment.notes)), segments
 
     def _assess_in_batches(self, path: Path) -> tuple[Assessment, Array | None]:
         from oodometer.assessment.streaming import assess_streamed

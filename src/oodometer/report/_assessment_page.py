@@ -14,7 +14,13 @@ from oodometer.report.assessment_figures import draw_assessment_figures
 from oodometer.report.page import render
 from oodometer.report.segments import is_time_series, segment_figure, select_table_segments
 from oodometer.report.terminal import drop_empty_columns
-from oodometer.report.verdict import short_verdict, worst_segments
+from oodometer.report.verdict import (
+    REQUIRED_SHAPES,
+    is_below_required,
+    required_result,
+    short_verdict,
+    worst_segments,
+)
 
 # Number of segments in the table above the folded table of all segments.
 MAX_WORST_SEGMENTS = 5
@@ -83,6 +89,9 @@ def assessment_page(
             "title": title,
             "date": date,
             "required": required,
+            "required_result": None if required is None else required_result(assessment, required),
+            "required_shapes": REQUIRED_SHAPES,
+            "is_below_required": is_below_required,
             "verdict": short_verdict(assessment, required=required),
             "assessment": assessment,
             "more": additional_results or AdditionalResults(),
