@@ -291,6 +291,11 @@ class ScoreFile:
 
     def predictions(self, columns: PredictionColumns, *, labelled: bool) -> Predictions:
         """Return the predictions in the file; if `labelled` is false, labels are not read."""
+        if not isinstance(self.content, dict) and not frames.as_table(self.content).num_rows:
+            raise InputError(
+                f"{self.path.name} has no rows, only the names of columns. Give a file with one row "
+                "per example."
+            )
         try:
             if self.has_classes_only(columns):
                 return _classes_of(self.content, columns, labelled)
@@ -375,7 +380,7 @@ def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predi
     label = schema.label_column if labelled else None
     predictions = schema.predictions(
         schema.scores(table),
-        labels=None if label is None else frames.read_column(table, label),
+        labels=None if label is None else frames.read_labels(table, label),
         ids=frames.read_column(table, "id") if "id" in table.column_names else None,
         decisions=schema.read_decisions(table),
     )
