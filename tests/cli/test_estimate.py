@@ -396,6 +396,7 @@ def write_invalid_files(folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     whole = (folder / "source.parquet").read_bytes()
     (folder / "cut.parquet").write_bytes(whole[: len(whole) // 2])
     lines = ["prob_0,prob_1,label", *["0.5,0.5,0"] * 20]
+    (folder / "source.xlsx").write_bytes(b"")
     (folder / "text.csv").write_text("\n".join([*lines, "0.5,maybe,1"]))
     (folder / "hole.csv").write_text("\n".join([*lines[:18], "0.5,nan,1", *lines[18:]]))
     (folder / "twice.csv").write_text("prob_0,prob_1,prob_1,label\n0.5,0.5,0.5,1\n")

@@ -174,3 +174,9 @@ def test_few_labels_are_reported_in_a_note(folder: Path) -> None:
         "10 labels are too few for the headline (at least 25 are needed); on these rows the "
         f"accuracy is {value} % ({low}–{high})."
     ]
+
+
+def test_source_of_a_plan_needs_labels(folder: Path) -> None:
+    words = ("plan", "target.parquet", "--source", "target.parquet")
+    message = "target.parquet has no labels, which --source needs. Name the column with the true"
+    assert_one_line_error(run(folder, *words), message, "--label-column COLUMN.")

@@ -504,9 +504,7 @@ def _show_details(results: Sequence[FileAssessment], required: float | None) -> 
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
         (result,) = results
-        terminal_assessment.show_details(
-            console(), result.assessment, required=required
-        )
+        terminal_assessment.show_details(console(), result.assessment, required=required)
         _show_additional(result.assessment)
         return
     terminal_assessment.show_target_details(

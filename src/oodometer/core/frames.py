@@ -329,6 +329,8 @@ def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = Non
     if not score_columns.is_single_column:
         return _read_columns(table, score_columns.columns, out)
     name = score_columns.columns[0]
+    if not table.num_rows:  # a column of a CSV file without rows has no type
+        return np.empty((0, 2))
     if type_category(table.column(name).type) == "number":
         return _read_binary_scores(table, name, score_columns.score_type)
     return _read_list_column(table, name)
@@ -466,12 +468,14 @@ def read_column(table: Any, name: str) -> Array:
 
 def read_labels(table: Any, name: str) -> Array:
     """Return a column of labels; raise an error that counts the rows without a label."""
-    missing = [is_blank(label) for label in table.column(name).to_pylist()]
-    n_missing = sum(missing)
-    if n_missing:
+    column = table.column(name)
+    has_distinct_values = type_category(value_type(column.type)) in ("number", "text", "null")
+    if has_distinct_values and any(map(is_blank, column.unique().to_pylist())):
+        missing = [is_blank(label) for label in column.to_pylist()]
         raise InputError(
-            f"The column {name!r} has no label in {n_missing:,} of {len(missing):,} rows, the first "
-            f"of which is row {missing.index(True)}. Fill in these labels, or remove these rows."
+            f"The column {name!r} has no label in {sum(missing):,} of {len(missing):,} rows, the "
+            f"first of which is row {missing.index(True)}. Fill in these labels, or remove these "
+            "rows."
         )
     return read_column(table, name)
 

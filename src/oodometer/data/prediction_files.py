@@ -291,11 +291,6 @@ class ScoreFile:
 
     def predictions(self, columns: PredictionColumns, *, labelled: bool) -> Predictions:
         """Return the predictions in the file; if `labelled` is false, labels are not read."""
-        if not isinstance(self.content, dict) and not frames.as_table(self.content).num_rows:
-            raise InputError(
-                f"{self.path.name} has no rows, only the names of columns. Give a file with one row "
-                "per example."
-            )
         try:
             if self.has_classes_only(columns):
                 return _classes_of(self.content, columns, labelled)

@@ -174,7 +174,11 @@ def _numbers(assessment: Assessment, required: float | None) -> list[tuple[str, 
             f"{format_percent(assessment.source_accuracy)} % "
             f"({format_percent(low)}–{format_percent(high)})",
         ),
-        *([] if required is None else [("Required accuracy", _required_text(assessment, required))]),
+        *(
+            []
+            if required is None
+            else [("Required accuracy", _required_text(assessment, required))]
+        ),
         *_disagreements(assessment),
     ]
 
@@ -529,9 +533,7 @@ def _targets_by_note(assessments: Mapping[str, Assessment]) -> dict[str, list[st
     return targets
 
 
-def _show_segments(
-    console: Console, segments: Sequence[Segment], required: float | None
-) -> None:
+def _show_segments(console: Console, segments: Sequence[Segment], required: float | None) -> None:
     console.print(_segment_table("Segments", segments, required))
     if warning := few_rows_warning([segment.n for segment in segments]):
         console.print(Text(warning))

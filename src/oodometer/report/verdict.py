@@ -94,7 +94,9 @@ def is_below_required(segment: Segment, required: float | None) -> bool:
     >>> [is_below_required(segment, required) for required in (None, 0.8, 0.9)]
     [False, False, True]
     """
-    return required is not None and segment.estimate is not None and segment.estimate.value < required
+    return (
+        required is not None and segment.estimate is not None and segment.estimate.value < required
+    )
 
 
 def _intervals(assessment: Assessment) -> dict[str, tuple[float, float]]:
