@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,15 +37,15 @@ def render_assessment(suite: DigitsSuite) -> str:
     dates = np.datetime64("2026-03-02") + np.arange(len(DAYS))
     days = np.repeat(dates, [len(part) for part in rows])
     target = Predictions.from_probs(np.concatenate(rows))
+    assessment = estimate(suite.source, target, segment_by=days)
     return assessment_page(
-        estimate(suite.source, target, segment_by=days),
+        replace(assessment, plan_arguments=("new_site.parquet",)),
         suite.source,
         target,
         title="New site: estimated accuracy without labels",
         reproduce={},
         date="2026-03-14",
         required=0.85,
-        target_name="new_site.parquet",
     )
 
 

@@ -526,9 +526,18 @@ def test_source_as_target_has_the_bound_of_atc_in_a_note() -> None:
     source = toy_predictions(1000)
     result = oodometer.estimate(source, source, replicates=20)
     assert any("within 9.4 points" in note and "Proposition 2" in note for note in result.notes)
-    assert "Source and target are the same rows" in str(result)
     only = oodometer.estimate(source, source, methods="doc", replicates=20)
-    assert ["Proposition 2" in note for note in only.notes] == [False]
+    assert only.notes == ()
+
+
+def test_source_as_target_is_critical_and_the_first_sentence_says_why() -> None:
+    source = toy_predictions(1000)
+    result = oodometer.estimate(source, source, replicates=20)
+    assert (result.status, result.is_source, result.next_step) == ("critical", True, "")
+    for text in (str(result), result.verdict):
+        assert text.startswith("Source and target are the same rows, so the estimate says nothing")
+    other = oodometer.estimate(source, toy_predictions(1000, seed=1), replicates=20)
+    assert (other.status, other.is_source) == ("ok", False)
 
 
 def test_other_target_has_no_note_about_the_source() -> None:

@@ -147,6 +147,10 @@ def test_source_as_target_shows_the_bound_of_atc(folder: Path, words: tuple[str,
     shown = run(folder, *ESTIMATE, "source.parquet", *words, "--html", "same.html")
     assert shown.returncode == 0, shown.stderr
     text = " ".join(shown.stdout.split())
+    assert text.startswith("Source and target are the same rows")
+    assert "■ critical" in text
+    line = run(folder, *ESTIMATE, "source.parquet", *words, "--quiet").stdout
+    assert line.endswith("status critical: source and target are the same rows\n")
     assert "is within 12.1 points of the accuracy with a probability of at least 95 %" in text
     page = (folder / "same.html").read_text()
     assert "Source and target are the same rows" in page

@@ -440,7 +440,27 @@ def test_single_number_column_is_the_score_of_the_second_class(
 
 def test_single_probability_above_1_raises() -> None:
     message = error_of(pa.table({"prob": [0.5, 1.5]}))
-    assert message.startswith("probs must be between 0 and 1; row 1, class 0 is -0.5")
+    assert message.startswith("probs must be between 0 and 1; row 1, class 1 is 1.5")
+
+
+def test_table_without_rows_raises() -> None:
+    message = error_of(pa.table({"prob": pa.nulls(0), "label": pa.nulls(0)}))
+    assert message == "probs has no rows; expected at least one."
+
+
+@pytest.mark.parametrize("name", ["prob", "probs", "prob_1"])
+def test_percent_signs_raise_with_the_correction(name: str) -> None:
+    columns = {"prob_0": [0.5, 0.6]} if name == "prob_1" else {}
+    message = error_of(pa.table({**columns, name: ["0.377", "37.7%"]}))
+    assert message.startswith(f"The column {name!r} is text with percent signs: row 1 is '37.7%'")
+    assert message.endswith("Remove the percent signs and divide the numbers by 100.")
+
+
+def test_long_list_of_columns_ends_with_an_ellipsis() -> None:
+    table = pa.table({f"c{j}": [1.0] for j in range(13)} | {"prob": [0.5]})
+    message = error_of(table, prob_columns="probb")
+    assert "Did you mean 'prob'?" in message
+    assert message.endswith("c10, c11, …")
 
 
 def test_columns_per_class_take_precedence_over_a_single_column() -> None:

@@ -33,8 +33,15 @@ from oodometer.assessment.ppi import (
     PPI_METHOD,
     FewLabelsEstimate,
     labelled_rows,
+    unused_label_notes,
 )
-from oodometer.assessment.result import Assessment, Headline, Segment, format_percent
+from oodometer.assessment.result import (
+    SAME_ROWS,
+    Assessment,
+    Headline,
+    Segment,
+    format_percent,
+)
 from oodometer.assessment.segments import (
     LabelledRows,
     RowCorrectness,
@@ -139,6 +146,8 @@ def assess(
         calibrated=_is_calibrated(temperature_fit, learned),
         statuses={diagnostic.name: diagnostic.status for diagnostic in diagnostics},
     )
+    if is_source:
+        diagnostics = (*diagnostics, _same_rows())
     shift = past = None
     if label_estimate is not None and label_estimate.method == PPI_METHOD:
         # Shift does not bias an estimate from target labels, so no typical range is needed.
@@ -191,6 +200,7 @@ def assess(
         shift=shift,
         labels_needed=_labels_needed(best, shift, n_target),
         notes=(
+            *unused_label_notes(label_estimate),
             *dict.fromkeys((*source.notes, *target.notes)),
             *(_source_notes(estimates, source.n) if is_source else duplicate_notes(source, target)),
         ),
@@ -298,17 +308,24 @@ def _have_equal_scores(source: Predictions, target: Predictions) -> bool:
     return source.score_type == target.score_type and np.array_equal(source.scores, target.scores)
 
 
-def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
-    """Return the note for a target that is the source itself, with the bound of ATC."""
-    note = (
-        "Source and target are the same rows, so the estimate says nothing about other data. Give "
-        "the new data as the target."
+def _same_rows() -> Diagnostic:
+    """Return the diagnostic of a target that is the source itself."""
+    return Diagnostic(
+        SAME_ROWS,
+        1.0,
+        "critical",
+        "source and target are the same rows, so the estimate says nothing about other data",
+        "give the new data as the target",
     )
+
+
+def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
+    """Return the bound of ATC, for a target that is the source itself."""
     methods = [name for name in ("atc-mc", "atc-ne") if name in estimates]
     if not methods:
-        return (note,)
+        return ()
     return (
-        f"{note} For new rows of the source distribution, the estimate "
+        f"For new rows of the source distribution, the estimate "
         f"of {' and of '.join(methods)} is within {format_percent(atc_source_bound(n_source))} "
         f"points of the accuracy with a probability of at least 95 % (Garg et al. 2022, "
         f"Proposition 2, for {n_source:,} source rows).",

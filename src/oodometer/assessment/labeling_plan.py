@@ -2,7 +2,8 @@
 
 Rows are selected by systematic sampling: they are sorted by confidence, and every k-th row is
 selected from a random start. This is like stratified sampling with one label per stratum. Every row
-has the same probability of being selected, so the labels need no weights.
+has the same probability of being selected, so the labels need no weights. The selected rows are in
+random order: if labeling stops early, the rows that were labelled are a random sample as well.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class LabelingPlan(ResultViews):
     half_width : float
         Half-width of the 95 % confidence interval, a fraction.
     rows : array of int
-        Numbers of the rows to label, in ascending order. The first row has number 0.
+        Numbers of the rows to label, in random order, so that any first part of them is a valid
+        sample. The first row of the target has number 0.
     n_labels : int
         Number of labels that is sufficient if the scores are calibrated.
     n_labels_without_scores : int
@@ -208,7 +210,7 @@ def _plan_of_size(scores: Floats, n_labels: int, seed: int) -> LabelingPlan:
     mean = float(scores.mean())
     return LabelingPlan(
         half_width=half_width,
-        rows=systematic_sample(scores, count, seed),
+        rows=_sampling_order(systematic_sample(scores, count, seed), seed),
         n_labels=count,
         n_labels_without_scores=_required_labels(
             mean * (1 - mean), half_width, len(scores), at_least=count
@@ -232,7 +234,7 @@ def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0)
     n_without_scores = _required_labels(mean * (1 - mean), half_width, len(scores))
     return LabelingPlan(
         half_width=half_width,
-        rows=systematic_sample(scores, n_labels, seed),
+        rows=_sampling_order(systematic_sample(scores, n_labels, seed), seed),
         n_labels=n_labels,
         n_labels_without_scores=max(n_without_scores, n_labels),
     )
@@ -263,3 +265,8 @@ def systematic_sample(scores: Floats, n_labels: int, seed: int) -> Ints:
     step = len(scores) / n_labels
     ranks = ((np.arange(n_labels) + rng.random()) * step).astype(np.int64)
     return np.sort(order[np.minimum(ranks, len(scores) - 1)])
+
+
+def _sampling_order(rows: Ints, seed: int) -> Ints:
+    """Return rows in random order, so that the first rows of a plan are a random sample, too."""
+    return rng_for(seed, "labelling order").permutation(rows)

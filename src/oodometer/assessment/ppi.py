@@ -20,6 +20,7 @@ import numpy as np
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError, out_of_range
+from oodometer.core.format import format_percent, pluralize
 from oodometer.core.labels import encode_labels, is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
@@ -69,6 +70,28 @@ class FewLabelsEstimate:
             notes=(note,),
             facts=facts,
         )
+
+
+def unused_label_notes(result: FewLabelsEstimate | None) -> tuple[str, ...]:
+    """Return why target labels do not determine the headline, and the accuracy on their rows."""
+    if result is None or result.method == PPI_METHOD:
+        return ()
+    accuracy = (
+        f"{format_percent(result.value)} % "
+        f"({format_percent(result.low)}–{format_percent(result.high)})"
+    )
+    labels = pluralize(result.n_labels, "label")
+    if result.n_labels < MIN_LABELS:
+        verb = "is" if result.n_labels == 1 else "are"
+        return (
+            f"{labels} {verb} too few for the headline (at least {MIN_LABELS} are needed); on these "
+            f"rows the accuracy is {accuracy}.",
+        )
+    return (
+        f"The {labels} of the target are not used for the headline, which needs unlabelled rows, and "
+        f"labelled rows on which the model is correct and wrong; on the labelled rows the accuracy "
+        f"is {accuracy}.",
+    )
 
 
 def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]:

@@ -37,6 +37,7 @@ from oodometer.assessment.prediction_inputs import (
 from oodometer.assessment.result import AssessedRows, Assessment
 from oodometer.assessment.segments import as_segments
 from oodometer.assessment.source_files import read_source
+from oodometer.assessment.target_labels import missing_label_notes
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import CalibrationMethod
 from oodometer.core.errors import InputError
@@ -232,6 +233,8 @@ class Reference:
             )
             others = as_other_models(other_models, source=self.rows)
             assessment = self._estimate_rows(rows, past, others, progress)
+            notes = (*missing_label_notes(target_labels), *assessment.notes)
+            assessment = replace(assessment, notes=notes)
             segments = rows.segments
         if requests is None:
             return assessment

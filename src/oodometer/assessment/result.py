@@ -29,6 +29,8 @@ REGIME_ASSUMPTIONS = {
 }
 # Regimes with a smaller weight are not named.
 MIN_SHOWN_WEIGHT = 0.1
+# Name of the diagnostic that a target has which is the source itself.
+SAME_ROWS = "same_rows"
 # Smallest share of similar reference cases with a too high estimate that the verdict mentions.
 MOSTLY_TOO_HIGH = 2 / 3
 
@@ -158,6 +160,9 @@ class Assessment(ResultViews):
         any shift.
     additional : AdditionalResults, optional
         Expected metrics, lower bound and non-inferiority test, if they were requested.
+    plan_arguments : tuple of str
+        Arguments that the printed command `oodometer plan` starts with: the file of the target, and
+        options that name the source and the columns.
     inputs : AssessedRows, optional
         Predictions of source and target, which the report and some charts need. They stay in
         memory as long as the assessment, and are left out when it is pickled.
@@ -194,6 +199,7 @@ class Assessment(ResultViews):
     calibration: str = "temperature"
     labels_needed: int = 0
     additional: AdditionalResults | None = None
+    plan_arguments: tuple[str, ...] = field(default=("TARGET",), compare=False)
     inputs: AssessedRows | None = field(default=None, compare=False)
 
     def __getitem__(self, method: str) -> Estimate:
@@ -290,8 +296,10 @@ class Assessment(ResultViews):
 
     @property
     def next_step(self) -> str:
-        """Return how many rows to label; an empty text if the status is ok or there are labels."""
+        """Return how many rows to label; an empty text if no labels are needed or would help."""
         if self.headline.status == "ok" or self.uses_target_labels or not self.labels_needed:
+            return ""
+        if self.is_source:
             return ""
         rows = f"{self.labels_needed:,} rows of the target"
         if self.labels_needed == self.n_target:
@@ -300,12 +308,8 @@ class Assessment(ResultViews):
 
     @property
     def plan_command(self) -> str:
-        """Return the command that chooses the rows to label."""
-        return self.plan_command_for("TARGET")
-
-    def plan_command_for(self, target: str) -> str:
-        """Return the command that chooses the rows to label in a file, quoted for a shell."""
-        words = ["oodometer", "plan", target, "--labels", str(self.labels_needed)]
+        """Return the command that chooses the rows to label, quoted for a shell."""
+        words = ["oodometer", "plan", *self.plan_arguments, "--labels", str(self.labels_needed)]
         return shlex.join([*words, "--output", "to_label.csv"])
 
     def notes_on(self, estimate: Estimate) -> tuple[str, ...]:
@@ -320,6 +324,11 @@ class Assessment(ResultViews):
     def uses_target_labels(self) -> bool:
         """Return whether the headline is estimated from target labels, so shift cannot bias it."""
         return self.headline.estimate.method == PPI_METHOD
+
+    @property
+    def is_source(self) -> bool:
+        """Return whether the target is the source itself."""
+        return any(diagnostic.name == SAME_ROWS for diagnostic in self.diagnostics)
 
     @property
     def typical_range_text(self) -> str:
@@ -348,9 +357,15 @@ class Assessment(ResultViews):
 
     @property
     def summary(self) -> str:
-        """Return a sentence with the accuracy on the target and on the source."""
+        """Return the accuracy on the target and on the source, after a warning if they are equal."""
+        warning = ""
+        if self.is_source:
+            warning = (
+                "Source and target are the same rows, so the estimate says nothing about other "
+                "data. "
+            )
         return (
-            "The estimated accuracy on the target is "
+            f"{warning}The estimated accuracy on the target is "
             f"{format_percent(self.headline.estimate.value)} %, after "
             f"{format_percent(self.source_accuracy)} % on the source."
         )

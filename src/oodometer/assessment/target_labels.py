@@ -67,6 +67,28 @@ def read_target_labels(
     return target_labels
 
 
+def missing_label_notes(target_labels: Any, label_column: str | None = None) -> tuple[str, ...]:
+    """Return a note if some rows of a table of labels have none; empty for other inputs."""
+    if not is_label_table(target_labels):
+        return ()
+    is_path = isinstance(target_labels, str | Path)
+    table = (
+        ScoreFile.open(target_labels)
+        if is_path
+        else ScoreFile.from_frame(target_labels, "target_labels")
+    )
+    known = label_column if label_column in table.column_names else None
+    labels = table.partial_labels(PredictionColumns(known)) or []
+    n_blank = sum(is_blank(label) for label in labels)
+    if not n_blank:
+        return ()
+    verb = "has" if n_blank == 1 else "have"
+    return (
+        f"{n_blank:,} of {len(labels):,} rows of the plan {verb} no label; the interval is valid if "
+        "the labelled rows are a random sample, such as the first rows of the plan.",
+    )
+
+
 def _rows_by_number(table: ScoreFile, target: Predictions) -> Ints:
     name = table.path.name
     rows = table.column("row")

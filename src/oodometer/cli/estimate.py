@@ -19,7 +19,7 @@ from oodometer.assessment.optional_analyses import (
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import combine_segments, row_chunks, time_periods
-from oodometer.assessment.target_labels import read_target_labels
+from oodometer.assessment.target_labels import missing_label_notes, read_target_labels
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
@@ -74,6 +74,7 @@ from oodometer.data.prediction_files import (
     label_column_candidates,
 )
 from oodometer.report import terminal_assessment
+from oodometer.report.verdict import required_result
 
 if TYPE_CHECKING:
     from oodometer.assessment.conformal_interval import HistoryInput
@@ -422,7 +423,7 @@ def estimate(
     results = options.assess(files)
     gate = gate_results(results, gates, options.analyses.margin)
     if as_json:
-        _print_results_as_json(results, gate)
+        _print_results_as_json(results, gate, page_options.required)
     elif verbose:
         _show_details(results, page_options.required)
     else:
@@ -444,10 +445,16 @@ def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
             )
 
 
-def _print_results_as_json(results: Sequence[FileAssessment], gate: GateResult | None) -> None:
+def _print_results_as_json(
+    results: Sequence[FileAssessment], gate: GateResult | None, required: float | None
+) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
     gated = {} if gate is None else {"gate": gate.to_dict()}
     contents = [result.assessment.to_dict() for result in results]
+    if required is not None:
+        for content, result in zip(contents, results, strict=True):
+            met = required_result(result.assessment, required)
+            content["required"] = {"level": required, "result": met}
     if len(results) == 1:
         print_json(contents[0] | gated)
         return
@@ -468,7 +475,9 @@ def _show_answer(results: Sequence[FileAssessment], required: float | None, *, q
     ]
     if quiet:
         for one in shown:
-            terminal_assessment.show_line(console(), one, name_target=len(shown) > 1)
+            terminal_assessment.show_line(
+                console(), one, name_target=len(shown) > 1, required=required
+            )
     elif len(shown) == 1:
         terminal_assessment.show_answer(console(), shown[0], required=required)
     else:
@@ -479,9 +488,7 @@ def _show_details(results: Sequence[FileAssessment], required: float | None) -> 
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
         (result,) = results
-        terminal_assessment.show_details(
-            console(), result.assessment, target=str(result.path), required=required
-        )
+        terminal_assessment.show_details(console(), result.assessment, required=required)
         _show_additional(result.assessment)
         return
     terminal_assessment.show_target_details(
@@ -614,8 +621,31 @@ def assess_files(
                 assessment = add_results(
                     assessment, requests, assessor.reference, segment_by=segments
                 )
-            results.append(FileAssessment(path, assessment))
+            arguments = _plan_arguments(files, path)
+            results.append(FileAssessment(path, replace(assessment, plan_arguments=arguments)))
     return results
+
+
+def _plan_arguments(files: PredictionFiles, target: Path) -> tuple[str, ...]:
+    """Return the target, the source and the columns as arguments of the command `oodometer plan`."""
+    words = [str(target)]
+    # The command `plan` reads one file of predictions, not a folder, a pattern or a dataset.
+    if files.source not in files.opened and not is_multi_file(files.source):
+        words += ["--source", str(files.source)]
+    columns = files.columns
+    thresholds = columns.thresholds
+    options = {
+        "--label-column": columns.label_column,
+        "--prob-columns": columns.prob_columns,
+        "--logit-columns": columns.logit_columns,
+        "--pred-column": columns.pred_column,
+        "--threshold": None if thresholds is None else ",".join(map(str, thresholds)),
+        "--class-names": None if columns.class_names is None else ",".join(columns.class_names),
+    }
+    for option, value in options.items():
+        if value is not None:
+            words += [option, value]
+    return tuple(words)
 
 
 @contextmanager
@@ -771,7 +801,8 @@ class _FileAssessor:
                 other_models=other_models,
                 progress=progress,
             )
-        return assessment, segments
+        notes = missing_label_notes(self.files.target_labels, columns.label_column)
+        return replace(assessment, notes=(*notes, *assessment.notes)), segments
 
     def _assess_in_batches(self, path: Path) -> tuple[Assessment, Array | None]:
         from oodometer.assessment.streaming import assess_streamed
@@ -856,6 +887,5 @@ def render_assessment_page(
         title=title,
         date=page_options.date,
         required=page_options.required,
-        target_name=str(result.path),
         reproduce=provenance(_hashable_paths(files), seed=result.assessment.seed),
     )

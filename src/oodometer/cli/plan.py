@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,12 @@ from oodometer.cli._options import (
 )
 from oodometer.cli._runtime import console, print_json, print_note
 from oodometer.core.errors import InputError
-from oodometer.data.prediction_files import ScoreFile
+from oodometer.core.predictions import Predictions
+from oodometer.data.prediction_files import (
+    PredictionColumns,
+    ScoreFile,
+    label_column_candidates,
+)
 
 
 @with_option_groups
@@ -52,7 +58,8 @@ def plan(
 
     With --labels N, N rows are chosen, and the precision that they give is shown.
 
-    Rows are counted from 0. With --output FILE, the rows are written to a CSV file, with their ids
+    The rows are in random order, so that labeling can stop early: the first rows are a valid sample
+    of their own. Rows are counted from 0. With --output FILE, the rows are written to a CSV file, with their ids
     if TARGET has a column id. Fill in its column label, and pass the file to `oodometer estimate
     SOURCE TARGET --target-labels FILE`.
 
@@ -63,7 +70,7 @@ def plan(
     predictions = ScoreFile.open(target).predictions(columns, labelled=False)
     labelled = None
     if source is not None:
-        labelled = ScoreFile.open(source).predictions(columns, labelled=True)
+        labelled = _read_source(source, columns)
     result = plan_labels(
         predictions, source=labelled, half_width=half_width, n_labels=labels, seed=seed
     )
@@ -71,10 +78,27 @@ def plan(
         if output.suffix.lower() != ".csv":
             raise InputError(f"--output of plan must be a .csv file; got {output.name!r}.")
         result.to_csv(output)
-        print_note(f"{result.n_labels:,} rows to label written to {output}")
+        print_note(
+            f"{result.n_labels:,} rows to label written to {output}, in random order: label them "
+            "from the top; any first part is a valid sample."
+        )
     if as_json:
         print_json(result.to_dict())
         return
     console().print(result.summary)
     if output is None:
         console().print(", ".join(map(str, result.rows.tolist())), highlight=False)
+
+
+def _read_source(path: Path, columns: PredictionColumns) -> Predictions:
+    """Return the labelled predictions of --source; raise if the file has no labels."""
+    file = ScoreFile.open(path)
+    predictions = file.predictions(columns, labelled=True)
+    if predictions.is_labelled:
+        return predictions
+    candidates = label_column_candidates(file.column_names)
+    named = f" {shlex.quote(candidates[0])}" if candidates else ""
+    raise InputError(
+        f"{path.name} has no labels, which --source needs. Name the column with the true classes: "
+        f"--label-column{named or ' COLUMN'}."
+    )

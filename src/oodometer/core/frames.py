@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.array_types import Array, Floats, ScoreType
-from oodometer.core.errors import InputError, format_error, unknown_column
+from oodometer.core.errors import InputError, did_you_mean, format_error, unknown_column
+from oodometer.core.labels import is_blank
 
 # Names to search for if the user names no column. For each type of scores, these are the name of a
 # column of lists, the prefix of one column per class, and the name of a single column of numbers.
@@ -252,17 +253,24 @@ def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
 
 
 def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> str:
-    columns = ", ".join(table.column_names[:MAX_LISTED_COLUMNS]) or "none"
+    names = table.column_names
+    more = ["…"] if len(names) > MAX_LISTED_COLUMNS else []
+    columns = ", ".join([*names[:MAX_LISTED_COLUMNS], *more]) or "none"
+    end = "" if more else "."
     hint = _score_column_hint(table.column_names)
     if hint and not requested:
         return f"There are no columns of scores with default names. {hint}"
     if requested:
-        return f"There is no column {requested[0][1]!r} or with that prefix. Columns: {columns}."
+        name = requested[0][1]
+        return (
+            f"There is no column {name!r} or with that prefix.{did_you_mean(name, names)} "
+            f"Columns: {columns}{end}"
+        )
     return (
         "There are no scores: expected columns prob_0, prob_1, … or logit_0, logit_1, …, one list "
         "column probs or logits, for two classes one column prob or logit, or, if only the "
         "predicted classes are known, a column pred. "
-        f"Columns: {columns}. Name yours with --prob-columns or --logit-columns."
+        f"Columns: {columns}{end} Name yours with --prob-columns or --logit-columns."
     )
 
 
@@ -321,6 +329,8 @@ def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = Non
     if not score_columns.is_single_column:
         return _read_columns(table, score_columns.columns, out)
     name = score_columns.columns[0]
+    if not table.num_rows:  # a column of a CSV file without rows has no type
+        return np.empty((0, 2))
     if type_category(table.column(name).type) == "number":
         return _read_binary_scores(table, name, score_columns.score_type)
     return _read_list_column(table, name)
@@ -357,6 +367,7 @@ def _read_list_column(table: Any, name: str) -> Array:
     import pyarrow.compute as pc
 
     column = table.column(name)
+    _check_percent_signs(column, name)
     if type_category(column.type) != "list":
         raise InputError(
             f"The column {name!r} holds {column.type}; expected a list of numbers in every row. "
@@ -402,12 +413,25 @@ def _numeric_column(table: Any, name: str) -> Any:
     if category == "decimal":
         return column.cast("float64")
     if category not in ("number", "null"):
+        _check_percent_signs(column, name)
         row, value = _first_non_number(column)
         raise InputError(
             f"The column {name!r} holds {column.type}, not numbers: row {row} is {value!r}. "
             "Correct it, or name other columns."
         )
     return column
+
+
+def _check_percent_signs(column: Any, name: str) -> None:
+    """Raise if a column is text and a value ends with a percent sign."""
+    if type_category(value_type(column.type)) != "text":
+        return
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None and value.rstrip().endswith("%"):
+            raise InputError(
+                f"The column {name!r} is text with percent signs: row {row} is {value!r}; expected "
+                "numbers from 0 to 1. Remove the percent signs and divide the numbers by 100."
+            )
 
 
 def _first_non_number(column: Any) -> tuple[int, str]:
@@ -440,6 +464,20 @@ def read_column(table: Any, name: str) -> Array:
     if pa.types.is_dictionary(column.type):
         return np.asarray(column.to_numpy())
     return _to_numpy(column, name)
+
+
+def read_labels(table: Any, name: str) -> Array:
+    """Return a column of labels; raise an error that counts the rows without a label."""
+    column = table.column(name)
+    has_distinct_values = type_category(value_type(column.type)) in ("number", "text", "null")
+    if has_distinct_values and any(map(is_blank, column.unique().to_pylist())):
+        missing = [is_blank(label) for label in column.to_pylist()]
+        raise InputError(
+            f"The column {name!r} has no label in {sum(missing):,} of {len(missing):,} rows, the "
+            f"first of which is row {missing.index(True)}. Fill in these labels, or remove these "
+            "rows."
+        )
+    return read_column(table, name)
 
 
 def _to_numpy(column: Any, name: str) -> Array:

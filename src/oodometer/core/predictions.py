@@ -688,7 +688,7 @@ def classes_from_table(
     classes = frames.read_column(table, frames.find_pred_column(table, pred_column) or "")
     labels = None
     if labelled and (label_column or frames.DEFAULT_LABEL_COLUMN) in table.column_names:
-        labels = frames.read_column(table, label_column or frames.DEFAULT_LABEL_COLUMN)
+        labels = frames.read_labels(table, label_column or frames.DEFAULT_LABEL_COLUMN)
     elif labelled and label_column is not None:
         raise unknown_column(label_column, table.column_names)
     names = observed_classes(classes, labels) if class_names is None else class_names

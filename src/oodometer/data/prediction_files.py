@@ -375,7 +375,7 @@ def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predi
     label = schema.label_column if labelled else None
     predictions = schema.predictions(
         schema.scores(table),
-        labels=None if label is None else frames.read_column(table, label),
+        labels=None if label is None else frames.read_labels(table, label),
         ids=frames.read_column(table, "id") if "id" in table.column_names else None,
         decisions=schema.read_decisions(table),
     )
