@@ -45,6 +45,7 @@ class TargetRows:
 
 def open_source(
     source: Any,
+    columns: PredictionColumns | None = None,
     *,
     segment_by: tuple[str, ...] = (),
     seed: int = 0,
@@ -56,7 +57,7 @@ def open_source(
     """
     if isinstance(source, SourceRows):
         return source
-    columns = PredictionColumns()
+    columns = columns or PredictionColumns()
     if isinstance(source, str | Path):
         return read_source(source, columns, segment_by=segment_by, seed=seed, progress=progress)
     if is_frame(source):
@@ -78,6 +79,7 @@ def segment_columns(segment_by: Any) -> tuple[str, ...]:
 
 def open_target(
     target: Any,
+    columns: PredictionColumns | None = None,
     *,
     segment_by: Any = None,
     target_labels: Any = None,
@@ -89,12 +91,13 @@ def open_target(
     `target_labels`, which may also be a table, such as the file of a labeling plan. `segment_by` may
     be names of columns of a table. Predicted classes without scores are numbered as in the source.
     """
+    columns = columns or PredictionColumns()
     is_path = isinstance(target, str | Path)
     if is_path or is_frame(target):
         file = ScoreFile.open(target) if is_path else ScoreFile.from_frame(target, "target")
         if target_labels is None:
-            target_labels = partial_labels(file.partial_labels(PredictionColumns()))
-        predictions = read_unlabelled(file, PredictionColumns(), source)
+            target_labels = partial_labels(file.partial_labels(columns))
+        predictions = read_unlabelled(file, columns, source)
         return TargetRows(
             predictions,
             _read_segments(file, segment_by, predictions.n),
@@ -182,7 +185,10 @@ def as_predictions(data: Any, argument: str) -> Predictions:
 
 
 def as_other_models(
-    models: Any, *, source: Predictions | None = None
+    models: Any,
+    columns: PredictionColumns | None = None,
+    *,
+    source: Predictions | None = None,
 ) -> Predictions | list[Predictions] | None:
     """Return the predictions of other models, given like a source, or as a list of such inputs.
 
@@ -199,7 +205,7 @@ def as_other_models(
         if table is None:
             others.append(as_predictions(model, "other_models"))
         else:
-            others.append(read_unlabelled(table, PredictionColumns(), source))
+            others.append(read_unlabelled(table, columns or PredictionColumns(), source))
     return others
 
 

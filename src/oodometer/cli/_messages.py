@@ -7,6 +7,7 @@ options such as ``--skip-bad``, at one place for all commands.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection
 
 OWN_FUNCTION = (
@@ -32,6 +33,7 @@ _REPLACEMENTS: tuple[tuple[str, str], ...] = (
     (rf"[a-z_]+={_VALUE}(?: or [a-z_]+={_VALUE})? \((--[^)]+)\)", r"\1"),
     (rf"[a-z_]+={_VALUE}(?:, \([^)]*\))* or \([^)]*\) \((--[^)]+)\)", r"\1"),
     (rf"as [a-z_]+={_VALUE} or (--[a-z-]+)", r"with \1"),
+    (r" \(in Python, for estimate: columns=\{[^}]*\}\)", ""),
     (r" \(in Python, [^)]*\)", ""),
     (r"; in Python, [^.]*(?:\.[a-z_]+)?", ""),
     # Arguments for which there is no option.
@@ -88,5 +90,12 @@ def _option_of(argument: str) -> str:
 
 def _as_option(match: re.Match[str]) -> str:
     """Return the option for an argument with its value; placeholders are left out."""
-    option, value = _option_of(match[1]), match[2].strip("'\"()[]").replace(", ", ",")
-    return option if value in ("…", "True", "") else f"{option} {value}"
+    option, value = _option_of(match[1]), match[2]
+    is_text = value[0] in "'\""
+    value = value[1:-1] if is_text else value.strip("()[]").replace(", ", ",")
+    return option if value in ("…", "True", "") else f"{option} {_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    """Return a value in quotes if it contains a space, such as the name of a column."""
+    return shlex.quote(value) if " " in value else value
