@@ -476,3 +476,29 @@ def test_error_for_unknown_score_column_names_the_parameter_columns() -> None:
 def test_invalid_columns_are_reported(columns: Any, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         oodometer.estimate(SOURCE, TARGET, columns=columns)
+
+
+# Source without labels --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (TARGET.without_labels(), SOURCE),
+        (TARGET.probs, (SOURCE.probs, SOURCE.labels)),
+        (pd.DataFrame(TARGET_COLUMNS), pa.table(SOURCE_COLUMNS)),
+    ],
+    ids=["predictions", "arrays", "tables"],
+)
+def test_swapped_source_and_target_are_reported(source: Any, target: Any) -> None:
+    with pytest.raises(InputError, match="source and target seem to be swapped") as caught:
+        oodometer.estimate(source, target)
+    assert "labels=…" not in str(caught.value)
+
+
+def test_error_for_unlabelled_source_names_the_likely_column() -> None:
+    source = pd.DataFrame({**TARGET_COLUMNS, "y_true": TARGET.labels})
+    with pytest.raises(InputError, match=r"pass columns=\{'label_column': 'y_true'\}"):
+        oodometer.estimate(source, TARGET.probs)
+    with pytest.raises(InputError, match=r"a pair \(probs, labels\), or a table with a column"):
+        oodometer.estimate(SOURCE.probs, TARGET.probs)

@@ -63,6 +63,7 @@ from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.registry import resolve_members
 from oodometer.core.results import Diagnostic, Estimate, Status, worst_status
 from oodometer.core.stats import wilson_interval
+from oodometer.data.prediction_files import SOURCE_LABELS_ADVICE
 from oodometer.estimators.atc import atc_source_bound
 from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS
 
@@ -556,7 +557,7 @@ def validate_source(
     if not source.is_labelled:
         raise InputError(
             "The source has no labels; estimates require the model's accuracy on the source. "
-            "Pass labels=… (or a label column) with the source."
+            f"{SOURCE_LABELS_ADVICE}"
         )
     return _with_other_models(source, other_models)
 

@@ -19,11 +19,13 @@ from oodometer.core.errors import InputError
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
-from oodometer.data.batch_reader import expand_location
+from oodometer.data.batch_reader import expand_location, is_read_in_batches
 from oodometer.data.prediction_files import (
+    SOURCE_LABELS_ADVICE,
     UNKNOWN_CLASS_ADVICE,
     PredictionColumns,
     ScoreFile,
+    label_column_candidates,
 )
 
 # Columns of a table of past estimates.
@@ -64,6 +66,41 @@ def open_source(
         return whole_source(ScoreFile.from_frame(source, "source"), columns, segment_by)
     predictions = as_predictions(source, "source")
     return SourceRows(predictions, predictions.n)
+
+
+def unlabelled_source_error(source: Any, target: Any, columns: PredictionColumns) -> InputError:
+    """Return the error for a source without labels, with the most likely reason."""
+    problem = "The source has no labels, and the model's accuracy on the source is needed."
+    if _has_labels(target, columns):
+        return InputError(
+            f"{problem} The target has labels: source and target seem to be swapped. Pass the "
+            "labelled data first: estimate(source, target)."
+        )
+    candidates: list[str] = []
+    if _is_small_table(source):
+        table = _open_table(source, "source")
+        candidates = [] if table is None else label_column_candidates(table.column_names)
+    if candidates:
+        return InputError(
+            f"{problem} If the column {candidates[0]!r} has the true classes, pass "
+            f"columns={{'label_column': {candidates[0]!r}}}."
+        )
+    return InputError(f"{problem} {SOURCE_LABELS_ADVICE}")
+
+
+def _has_labels(data: Any, columns: PredictionColumns) -> bool:
+    """Return whether data in memory or in a small file have labels of some rows."""
+    if _is_small_table(data):
+        table = _open_table(data, "target")
+        return table is not None and table.partial_labels(columns) is not None
+    if isinstance(data, tuple) and len(data) == 2:
+        return data[1] is not None
+    return isinstance(data, Predictions) and data.is_labelled
+
+
+def _is_small_table(data: Any) -> bool:
+    """Return whether data are a data frame, or a file that is read as a whole."""
+    return is_frame(data) or (isinstance(data, str | Path) and not is_read_in_batches(data))
 
 
 def segment_columns(segment_by: Any) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from oodometer.assessment.prediction_inputs import (
     open_source,
     open_target,
     segment_columns,
+    unlabelled_source_error,
 )
 from oodometer.assessment.result import AssessedRows, Assessment
 from oodometer.assessment.segments import as_segments
@@ -46,7 +47,11 @@ from oodometer.data.batch_reader import is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
 
-
+NO_SOURCE_SEGMENTS_NOTE = (
+    "The estimates of the segments do not use the source rows of the same segment, because the "
+    "segments of the source rows are not known. Pass one value per source row as source_segment_by, "
+    "or give a source that has the columns segment_by."
+)
 # Names of columns as a mapping, with the fields of `PredictionColumns` as keys.
 ColumnsInput = PredictionColumns | Mapping[str, Any] | None
 
@@ -483,12 +488,14 @@ def estimate(  # noqa: PLR0913 (two data parameters and sixteen options)
     0.75
     """
     columns = PredictionColumns.of(columns)
-    names = segment_columns(segment_by) if source_segment_by is None else ()
-    if names:
-        source = open_source(source, columns, segment_by=names, seed=seed, progress=progress)
-        source_segment_by = source.segments
+    names = segment_columns(segment_by if source_segment_by is None else source_segment_by)
+    rows = open_source(source, columns, segment_by=names, seed=seed, progress=progress)
+    if not rows.predictions.is_labelled:
+        raise unlabelled_source_error(source, target, columns)
+    if source_segment_by is None:
+        source_segment_by = rows.segments
     reference = Reference(
-        source,
+        rows,
         methods=methods,
         temperature=temperature,
         calibration=calibration,
@@ -498,7 +505,7 @@ def estimate(  # noqa: PLR0913 (two data parameters and sixteen options)
         seed=seed,
         replicates=replicates,
     )
-    return reference.estimate(
+    assessment = reference.estimate(
         target,
         segment_by=segment_by,
         target_labels=target_labels,
@@ -509,6 +516,9 @@ def estimate(  # noqa: PLR0913 (two data parameters and sixteen options)
         margin=margin,
         progress=progress,
     )
+    if not assessment.segments or reference.segment_by is not None:
+        return assessment
+    return replace(assessment, notes=(*assessment.notes, NO_SOURCE_SEGMENTS_NOTE))
 
 
 # Files read in batches ---------------------------------------------------------------------------

@@ -45,7 +45,8 @@ _REPLACEMENTS: tuple[tuple[str, str], ...] = (
      "use columns prob_… or --prob-columns; for a model, --outputs probs"),
     (r"Pass labelled Predictions, or a History of estimates and accuracies",
      "Give files with a label column, or a table with the columns estimate and truth"),
-    (r"Pass labels=… \(or a label column\) with the source",
+    (r"Pass labelled Predictions, a pair \(probs, labels\), or a table with a column label; if the "
+     r"column has another name, pass columns=\{'label_column': '…'\}",
      "Add a column label to the source, or name the column with --label-column"),
     (r"Pass labels=…, or a list of pairs", "Name the label column with --label-column"),
     (r"Pass the decided classes to Predictions\.from_classes",

@@ -23,6 +23,10 @@ HEADER_BYTES = 2**16
 UNKNOWN_CLASS_ADVICE = (
     "If the source lacks this class, name all classes with class_names=[…] (--class-names)."
 )
+SOURCE_LABELS_ADVICE = (
+    "Pass labelled Predictions, a pair (probs, labels), or a table with a column label; if the "
+    "column has another name, pass columns={'label_column': '…'}."
+)
 # Names, in lower case, under which other programs store the true classes.
 LABEL_LIKE_NAMES = (
     "labels",
