@@ -351,8 +351,8 @@ def test_npz_with_python_objects_raises_without_running_code(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"scores": PROBS}, "a.npz: Expected one of the arrays probs and logits; got neither. Arrays: scores. Name one with --prob-columns or --logit-columns."),
-        ({"probs": PROBS, "logits": PROBS}, "a.npz: Expected one of the arrays probs and logits; got both. Arrays: probs, logits. Name one with --prob-columns or --logit-columns."),
+        ({"scores": PROBS}, "a.npz: Expected one of the arrays probs and logits; got neither. Arrays: scores. Name one with prob_columns='…' or logit_columns='…' (in Python, for estimate: columns={'prob_columns': '…'})."),
+        ({"probs": PROBS, "logits": PROBS}, "a.npz: Expected one of the arrays probs and logits; got both. Arrays: probs, logits. Name one with prob_columns='…' or logit_columns='…' (in Python, for estimate: columns={'prob_columns': '…'})."),
         ({"probs": PROBS * 2}, "a.npz: probs must "),
         ({"probs": PROBS, "labels": LABELS[:5]}, "a.npz: There are 40 rows but 5 labels."),
         ({"probs": PROBS, "class_names": np.array("cat")}, "a.npz: There are 12 classes but 1 class names."),

@@ -70,6 +70,7 @@ from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.registry import resolve_members
 from oodometer.core.results import Diagnostic, Estimate, Status, worst_status
 from oodometer.core.stats import wilson_interval
+from oodometer.data.prediction_files import SOURCE_LABELS_ADVICE
 from oodometer.estimators.atc import atc_source_bound
 from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS
 
@@ -154,12 +155,7 @@ def assess(
         method = PPI_METHOD
         why = f"estimated from {label_estimate.n_labels} target labels"
     else:
-        if history is not None:
-            past = (
-                history
-                if isinstance(history, History)
-                else _history_from_predictions(history, method, runs)
-            )
+        past = _to_history(history, method, runs)
         shift = _typical_range(
             estimates,
             method,
@@ -386,6 +382,15 @@ def _estimate_segments(
     return with_status(segments, target, inputs.target, learned.predictions, rows_by_segment)
 
 
+def _to_history(
+    history: HistoryInput, method: str, runs: Mapping[str, EstimatorRun]
+) -> History | None:
+    """Return the history, computed if it is given as predictions on past domains."""
+    if history is None or isinstance(history, History):
+        return history
+    return _history_from_predictions(history, method, runs)
+
+
 def _history_from_predictions(
     domains: Sequence[Predictions], method: str, runs: Mapping[str, EstimatorRun]
 ) -> History:
@@ -573,7 +578,7 @@ def validate_source(
     if not source.is_labelled:
         raise InputError(
             "The source has no labels; estimates require the model's accuracy on the source. "
-            "Pass labels=… (or a label column) with the source."
+            f"{SOURCE_LABELS_ADVICE}"
         )
     return _with_other_models(source, other_models)
 

@@ -175,6 +175,7 @@ def plan_labels(
 
     Examples
     --------
+    >>> from oodometer import Predictions
     >>> target = Predictions.from_confidence(np.repeat([0.5, 1.0], 5000), k=2)
     >>> plan = plan_labels(target, half_width=0.02)
     >>> plan.n_labels, plan.n_labels_without_scores, len(plan.rows)

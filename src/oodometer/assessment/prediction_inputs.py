@@ -19,11 +19,13 @@ from oodometer.core.errors import InputError
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
-from oodometer.data.batch_reader import expand_location
+from oodometer.data.batch_reader import expand_location, is_read_in_batches
 from oodometer.data.prediction_files import (
+    SOURCE_LABELS_ADVICE,
     UNKNOWN_CLASS_ADVICE,
     PredictionColumns,
     ScoreFile,
+    label_column_candidates,
 )
 
 # Columns of a table of past estimates.
@@ -45,6 +47,7 @@ class TargetRows:
 
 def open_source(
     source: Any,
+    columns: PredictionColumns | None = None,
     *,
     segment_by: tuple[str, ...] = (),
     seed: int = 0,
@@ -56,13 +59,48 @@ def open_source(
     """
     if isinstance(source, SourceRows):
         return source
-    columns = PredictionColumns()
+    columns = columns or PredictionColumns()
     if isinstance(source, str | Path):
         return read_source(source, columns, segment_by=segment_by, seed=seed, progress=progress)
     if is_frame(source):
         return whole_source(ScoreFile.from_frame(source, "source"), columns, segment_by)
     predictions = as_predictions(source, "source")
     return SourceRows(predictions, predictions.n)
+
+
+def unlabelled_source_error(source: Any, target: Any, columns: PredictionColumns) -> InputError:
+    """Return the error for a source without labels, with the most likely reason."""
+    problem = "The source has no labels, and the model's accuracy on the source is needed."
+    if _has_labels(target, columns):
+        return InputError(
+            f"{problem} The target has labels: source and target seem to be swapped. Pass the "
+            "labelled data first: estimate(source, target)."
+        )
+    candidates: list[str] = []
+    if _is_small_table(source):
+        table = _open_table(source, "source")
+        candidates = [] if table is None else label_column_candidates(table.column_names)
+    if candidates:
+        return InputError(
+            f"{problem} If the column {candidates[0]!r} has the true classes, pass "
+            f"columns={{'label_column': {candidates[0]!r}}}."
+        )
+    return InputError(f"{problem} {SOURCE_LABELS_ADVICE}")
+
+
+def _has_labels(data: Any, columns: PredictionColumns) -> bool:
+    """Return whether data in memory or in a small file have labels of some rows."""
+    if _is_small_table(data):
+        table = _open_table(data, "target")
+        return table is not None and table.partial_labels(columns) is not None
+    if isinstance(data, tuple) and len(data) == 2:
+        return data[1] is not None
+    return isinstance(data, Predictions) and data.is_labelled
+
+
+def _is_small_table(data: Any) -> bool:
+    """Return whether data are a data frame, or a file that is read as a whole."""
+    return is_frame(data) or (isinstance(data, str | Path) and not is_read_in_batches(data))
 
 
 def segment_columns(segment_by: Any) -> tuple[str, ...]:
@@ -78,6 +116,7 @@ def segment_columns(segment_by: Any) -> tuple[str, ...]:
 
 def open_target(
     target: Any,
+    columns: PredictionColumns | None = None,
     *,
     segment_by: Any = None,
     target_labels: Any = None,
@@ -89,12 +128,13 @@ def open_target(
     `target_labels`, which may also be a table, such as the file of a labeling plan. `segment_by` may
     be names of columns of a table. Predicted classes without scores are numbered as in the source.
     """
+    columns = columns or PredictionColumns()
     is_path = isinstance(target, str | Path)
     if is_path or is_frame(target):
         file = ScoreFile.open(target) if is_path else ScoreFile.from_frame(target, "target")
         if target_labels is None:
-            target_labels = partial_labels(file.partial_labels(PredictionColumns()))
-        predictions = read_unlabelled(file, PredictionColumns(), source)
+            target_labels = partial_labels(file.partial_labels(columns))
+        predictions = read_unlabelled(file, columns, source)
         return TargetRows(
             predictions,
             _read_segments(file, segment_by, predictions.n),
@@ -182,7 +222,10 @@ def as_predictions(data: Any, argument: str) -> Predictions:
 
 
 def as_other_models(
-    models: Any, *, source: Predictions | None = None
+    models: Any,
+    columns: PredictionColumns | None = None,
+    *,
+    source: Predictions | None = None,
 ) -> Predictions | list[Predictions] | None:
     """Return the predictions of other models, given like a source, or as a list of such inputs.
 
@@ -199,7 +242,7 @@ def as_other_models(
         if table is None:
             others.append(as_predictions(model, "other_models"))
         else:
-            others.append(read_unlabelled(table, PredictionColumns(), source))
+            others.append(read_unlabelled(table, columns or PredictionColumns(), source))
     return others
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,7 @@ from oodometer.assessment.prediction_inputs import (
     open_source,
     open_target,
     segment_columns,
+    unlabelled_source_error,
 )
 from oodometer.assessment.result import AssessedRows, Assessment
 from oodometer.assessment.segments import as_segments
@@ -46,6 +47,14 @@ from oodometer.core.protocols import ProgressCallback
 from oodometer.data.batch_reader import is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
+
+NO_SOURCE_SEGMENTS_NOTE = (
+    "The estimates of the segments do not use the source rows of the same segment, because the "
+    "segments of the source rows are not known. Pass one value per source row as source_segment_by, "
+    "or give a source that has the columns segment_by."
+)
+# Names of columns as a mapping, with the fields of `PredictionColumns` as keys.
+ColumnsInput = PredictionColumns | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +85,9 @@ class Reference:
         of the same segment.
     other_models : Predictions, path, data frame or arrays, or list of these, optional
         Predictions of other models on the source rows.
+    columns : mapping or PredictionColumns, optional
+        Names of the columns of files and data frames; see `oodometer.estimate`. They are used for
+        the source, the targets, the other models and the history.
     seed : int
         Random seed.
     replicates : int
@@ -105,6 +117,7 @@ class Reference:
     calibration: CalibrationMethod = "auto"
     segment_by: Any = None
     other_models: Any = None
+    columns: ColumnsInput = None
     seed: int = 0
     replicates: int = 200
     source_rows: SourceRows = field(init=False, repr=False)
@@ -112,8 +125,10 @@ class Reference:
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
         check_scaling(self.temperature, self.calibration)
+        columns = PredictionColumns.of(self.columns)
+        object.__setattr__(self, "columns", columns)
         names = segment_columns(self.segment_by)
-        rows = open_source(self.source, segment_by=names, seed=self.seed)
+        rows = open_source(self.source, columns, segment_by=names, seed=self.seed)
         by_name = bool(names) and rows.segments is not None
         is_name = isinstance(self.segment_by, str)
         if names and not by_name and (is_name or len(names) != rows.predictions.n):
@@ -123,9 +138,8 @@ class Reference:
             )
         object.__setattr__(self, "source", rows.predictions)
         object.__setattr__(self, "source_rows", rows)
-        object.__setattr__(
-            self, "other_models", as_other_models(self.other_models, source=rows.predictions)
-        )
+        other_models = as_other_models(self.other_models, columns, source=rows.predictions)
+        object.__setattr__(self, "other_models", other_models)
         _ = self.rows  # raises if the source is not valid
         name = "values of segment_by of the source"
         segments = rows.segments if by_name else self.segment_by
@@ -223,15 +237,20 @@ class Reference:
             from oodometer.assessment import optional_analyses
 
             requests = optional_analyses.make_requests(metrics, bound=bound, margin=margin)
-        past = open_history(history)
+        columns = PredictionColumns.of(self.columns)
+        past = open_history(history, columns)
         if self.is_streamed(target):
             _reject_in_batches(segment_by, target_labels, other_models)
             assessment, segments = self._estimate_files(target, segment_by, past, progress)
         else:
             rows = open_target(
-                target, segment_by=segment_by, target_labels=target_labels, source=self.rows
+                target,
+                columns,
+                segment_by=segment_by,
+                target_labels=target_labels,
+                source=self.rows,
             )
-            others = as_other_models(other_models, source=self.rows)
+            others = as_other_models(other_models, columns, source=self.rows)
             assessment = self._estimate_rows(rows, past, others, progress)
             notes = (*missing_label_notes(target_labels), *assessment.notes)
             assessment = replace(assessment, notes=notes)
@@ -260,7 +279,7 @@ class Reference:
         result = assess_streamed(
             self,
             target,
-            PredictionColumns(),
+            PredictionColumns.of(self.columns),
             segment_by=segment_columns(segment_by),
             history=history,
             progress=progress,
@@ -332,7 +351,7 @@ def _segment_inputs(
     return SegmentInputs(segment_by, model, labelled)
 
 
-def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
+def estimate(  # noqa: PLR0913 (two data parameters and sixteen options)
     source: Any,
     target: Any,
     *,
@@ -345,6 +364,7 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     calibration: CalibrationMethod = "auto",
     segment_by: Any = None,
     source_segment_by: Any = None,
+    columns: ColumnsInput = None,
     metrics: str | Sequence[str] | None = None,
     bound: bool = False,
     margin: float | None = None,
@@ -409,6 +429,13 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
         The same for the source rows. The estimate of a segment then also uses the source rows of
         the same segment. Default: the columns `segment_by` of the source, if `segment_by` has names
         and the source has these columns.
+    columns : mapping or PredictionColumns, optional
+        Names of the columns of files and data frames, if they are not the default names; for
+        example ``{"label_column": "employed", "prob_columns": "predicted_probability"}``. The keys
+        are "label_column", "prob_columns" and "logit_columns" (name of one column, or common prefix
+        of one column per class), "pred_column" (decisions), "class_names" (sequence of str) and
+        "thresholds" (number, or one per class; see `Predictions.decide`). The names are used for
+        source, target, other models and history; `Predictions` and arrays have no columns.
     metrics : str or sequence of str, optional
         Metrics other than accuracy to estimate (CBPE), such as "f1"; "all" for all of them. The
         result is `Assessment.metrics`.
@@ -453,22 +480,35 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     >>> result = estimate(pair, [[0.7, 0.3], [0.1, 0.9]], methods="ac", temperature=None)
     >>> round(result["ac"].value, 3)
     0.8
+
+    Data frames whose columns have other names than `prob` and `label`:
+
+    >>> import pyarrow as pa
+    >>> frame = pa.table({"score": [0.1, 0.6], "truth": [0, 0]})
+    >>> names = {"prob_columns": "score", "label_column": "truth"}
+    >>> result = estimate(frame, frame, columns=names, methods="ac", temperature=None)
+    >>> round(result["ac"].value, 3)
+    0.75
     """
-    names = segment_columns(segment_by) if source_segment_by is None else ()
-    if names:
-        source = open_source(source, segment_by=names, seed=seed, progress=progress)
-        source_segment_by = source.segments
+    columns = PredictionColumns.of(columns)
+    names = segment_columns(segment_by if source_segment_by is None else source_segment_by)
+    rows = open_source(source, columns, segment_by=names, seed=seed, progress=progress)
+    if not rows.predictions.is_labelled:
+        raise unlabelled_source_error(source, target, columns)
+    if source_segment_by is None:
+        source_segment_by = rows.segments
     reference = Reference(
-        source,
+        rows,
         methods=methods,
         temperature=temperature,
         calibration=calibration,
         segment_by=source_segment_by,
         other_models=other_models_on_source,
+        columns=columns,
         seed=seed,
         replicates=replicates,
     )
-    return reference.estimate(
+    assessment = reference.estimate(
         target,
         segment_by=segment_by,
         target_labels=target_labels,
@@ -479,6 +519,9 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
         margin=margin,
         progress=progress,
     )
+    if not assessment.segments or reference.segment_by is not None:
+        return assessment
+    return replace(assessment, notes=(*assessment.notes, NO_SOURCE_SEGMENTS_NOTE))
 
 
 # Files read in batches ---------------------------------------------------------------------------
@@ -552,7 +595,7 @@ def estimate_files(
     source: str | Path,
     target: str | Path,
     *,
-    columns: PredictionColumns | None = None,
+    columns: ColumnsInput = None,
     options: EstimateOptions | None = None,
     history: Any = None,
     runner: Runner = serial,
@@ -561,7 +604,7 @@ def estimate_files(
     """Estimate the accuracy on a target whose predictions are in files larger than memory.
 
     `estimate` also reads large files in batches. This function reads files of any size in batches,
-    can use workers, and takes names of columns and periods of time. Mergeable methods use every
+    can use workers, and takes periods of time. Mergeable methods use every
     row. All other methods and the diagnostics use a uniform random sample of the target if it is
     large; `Assessment.notes` then gives the size of the sample. The result does not depend on the
     runner.
@@ -575,8 +618,9 @@ def estimate_files(
         Predictions on the new data, in the same formats as the source. If only some rows have a
         value in the label column, these labels are used like `target_labels` of `estimate`. If all
         rows have a label, the labels are ignored.
-    columns : PredictionColumns, optional
-        Names of the columns that contain scores and labels, and names of the classes.
+    columns : mapping or PredictionColumns, optional
+        Names of the columns that contain scores and labels, and names of the classes; see
+        `estimate`.
     options : EstimateOptions, optional
         Methods, temperature, segment columns, seed and replicates.
     history : History, path, data frame, or sequence of labelled predictions, optional
@@ -612,7 +656,7 @@ def estimate_files(
     """
     from oodometer.assessment.streaming import assess_streamed
 
-    columns = PredictionColumns() if columns is None else columns
+    columns = PredictionColumns.of(columns)
     options = EstimateOptions() if options is None else options
     rows = read_source(
         source,

@@ -29,12 +29,16 @@ DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
 }
 DEFAULT_LABEL_COLUMN = "label"
 DEFAULT_PRED_COLUMN = "pred"
-# Parts of names of columns with scores or classes, their content and the option for them.
+# Parts of names of columns with scores or classes, their content and the argument for them.
 SCORE_NAME_PARTS = (
-    ("prob", "probabilities", "--prob-columns"),
-    ("logit", "logits", "--logit-columns"),
-    ("softmax", "probabilities", "--prob-columns"),
-    ("pred", "predicted classes", "--pred-column"),
+    ("prob", "probabilities", "prob_columns"),
+    ("logit", "logits", "logit_columns"),
+    ("softmax", "probabilities", "prob_columns"),
+    ("pred", "predicted classes", "pred_column"),
+)
+# How to name score columns; the command line shows the names of its options instead.
+NAME_SCORES_ADVICE = (
+    "prob_columns='…' or logit_columns='…' (in Python, for estimate: columns={'prob_columns': '…'})"
 )
 # Maximum number of columns that an error message lists.
 MAX_LISTED_COLUMNS = 12
@@ -211,8 +215,7 @@ def find_score_columns(
         raise InputError(_no_scores_message(table, requested))
     if len({score_type for score_type, _ in matches}) > 1:
         raise InputError(
-            "The table has both probabilities and logits. Choose with --prob-columns or "
-            "--logit-columns."
+            f"The table has both probabilities and logits. Choose with {NAME_SCORES_ADVICE}."
         )
     score_type, name = matches[0]
     if name in table.column_names:
@@ -270,21 +273,24 @@ def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> st
         "There are no scores: expected columns prob_0, prob_1, … or logit_0, logit_1, …, one list "
         "column probs or logits, for two classes one column prob or logit, or, if only the "
         "predicted classes are known, a column pred. "
-        f"Columns: {columns}{end} Name yours with --prob-columns or --logit-columns."
+        f"Columns: {columns}{end} Name yours with {NAME_SCORES_ADVICE}."
     )
 
 
 def _score_column_hint(names: Sequence[str]) -> str:
-    """Return which columns may hold scores or classes, by their names, and the option for them.
+    """Return which columns may hold scores or classes, by their names, and the argument for them.
 
-    >>> _score_column_hint(["age", "predicted_probability"])
-    "If 'predicted_probability' has probabilities, name it with --prob-columns predicted_probability."
+    >>> _score_column_hint(["age", "p_logit"])
+    "If 'p_logit' has logits, name it with logit_columns='p_logit' (in Python, for estimate: \
+columns={'logit_columns': 'p_logit'})."
     """
-    for part, content, option in SCORE_NAME_PARTS:
+    for part, content, argument in SCORE_NAME_PARTS:
         for name in names:
             if part in name.lower():
-                quoted = f"'{name}'" if " " in name else name
-                return f"If {name!r} has {content}, name it with {option} {quoted}."
+                return (
+                    f"If {name!r} has {content}, name it with {argument}={name!r} (in Python, for "
+                    f"estimate: columns={{{argument!r}: {name!r}}})."
+                )
     return ""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from oodometer.core import frames
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError, format_error, not_a_file, unknown_column
+from oodometer.core.errors import InputError, UnknownName, format_error, not_a_file, unknown_column
 from oodometer.core.frames import ScoreColumns
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions, classes_from_table
@@ -22,6 +22,10 @@ from oodometer.core.predictions import Predictions, classes_from_table
 HEADER_BYTES = 2**16
 UNKNOWN_CLASS_ADVICE = (
     "If the source lacks this class, name all classes with class_names=[…] (--class-names)."
+)
+SOURCE_LABELS_ADVICE = (
+    "Pass labelled Predictions, a pair (probs, labels), or a table with a column label; if the "
+    "column has another name, pass columns={'label_column': '…'}."
 )
 # Names, in lower case, under which other programs store the true classes.
 LABEL_LIKE_NAMES = (
@@ -51,9 +55,58 @@ class PredictionColumns:
     pred_column: str | None = None
     thresholds: tuple[float, ...] | None = None
 
+    @classmethod
+    def of(cls, columns: PredictionColumns | Mapping[str, Any] | None) -> PredictionColumns:
+        """Return the names of columns from a mapping with the names of the fields as keys.
+
+        >>> PredictionColumns.of({"label_column": "employed", "thresholds": 0.3}).thresholds
+        (0.3,)
+        """
+        if columns is None or isinstance(columns, PredictionColumns):
+            return cls() if columns is None else columns
+        names = [field.name for field in fields(cls)]
+        if not isinstance(columns, Mapping):
+            raise InputError(
+                "columns must be a mapping from the kind of column to its name, such as "
+                f"{{'label_column': 'employed'}}; got {type(columns).__name__}. "
+                f"Kinds: {', '.join(names)}."
+            )
+        values: dict[str, Any] = {}
+        for key, value in columns.items():
+            if key not in names:
+                raise UnknownName("key of columns", str(key), names)
+            values[key] = value if value is None else _column_value(key, value)
+        if values.get("pred_column") is not None and values.get("thresholds") is not None:
+            raise InputError(
+                "columns has both pred_column and thresholds. Give only one of them, because each "
+                "decides the classes."
+            )
+        return cls(**values)
+
     def decide(self, predictions: Predictions) -> Predictions:
         """Return the predictions with decisions by the thresholds, if there are thresholds."""
         return predictions if self.thresholds is None else predictions.decide(self.thresholds)
+
+
+def _column_value(key: str, value: Any) -> str | tuple[Any, ...]:
+    """Return the name of a column, the names of the classes or the thresholds; raise if invalid."""
+    expected = "the name of a column"
+    if key == "thresholds":
+        numbers = [value] if isinstance(value, float | int) else value
+        if _is_list_of(numbers, (float, int)):
+            return tuple(map(float, numbers))
+        expected = "a number, or one number per class"
+    elif key == "class_names":
+        if _is_list_of(value, str):
+            return tuple(value)
+        expected = "a list of texts, one per class"
+    elif isinstance(value, str):
+        return value
+    raise InputError(f"columns: {key!r} must be {expected}; got {value!r}.")
+
+
+def _is_list_of(values: Any, types: type | tuple[type, ...]) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, types) for value in values)
 
 
 def read_predictions(
@@ -394,7 +447,7 @@ def _from_arrays(
     if len(candidates) != 1:
         raise InputError(
             f"Expected one of the arrays probs and logits; got {'both' if candidates else 'neither'}. "
-            f"Arrays: {', '.join(arrays)}. Name one with --prob-columns or --logit-columns."
+            f"Arrays: {', '.join(arrays)}. Name one with {frames.NAME_SCORES_ADVICE}."
         )
     score_type, name = candidates[0]
     create = Predictions.from_probs if score_type == "probs" else Predictions.from_logits
