@@ -7,8 +7,8 @@ import shlex
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

@@ -8,7 +8,7 @@ from typing import Literal
 from oodometer.assessment.headline import kind_of_shift
 from oodometer.assessment.result import Assessment, Segment, format_percent
 from oodometer.core.format import pluralize
-from oodometer.core.results import STATUSES_WORST_FIRST, Diagnostic, Estimate
+from oodometer.core.results import STATUSES_WORST_FIRST, Diagnostic
 
 RequiredResult = Literal["met", "missed", "uncertain"]
 # Shapes of the results, which differ from those of a status.
