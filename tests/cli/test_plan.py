@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -114,7 +115,7 @@ def test_half_width_must_be_a_fraction(folder: Path, width: str, message: str) -
 def test_printed_command_repeats_the_source_and_the_columns(tmp_path: Path, shown: str) -> None:
     source, target = toy_predictions(600), toy_predictions(600, sharpness=0.3, seed=1)
     for name, rows in {"a source.csv": source, "new.csv": target}.items():
-        columns = {f"score_{j}": rows.probs[:, j] for j in range(rows.k)}
+        columns: dict[str, Any] = {f"score_{j}": rows.probs[:, j] for j in range(rows.k)}
         if rows is source:
             columns["truth"] = rows.labels
         csv.write_csv(pa.table(columns), tmp_path / name)
