@@ -67,7 +67,9 @@ def test_target_labels_give_the_numbers_of_a_label_column(folder: Path) -> None:
     write_labels(folder, *(f"{row},0.5,{labels[row]}" for row in range(60)), "61,0.5,")
     words = (*ESTIMATE, "target.parquet", "--target-labels", "labels.csv")
     assert run(folder, *words).stderr == ""
-    assert run_json(folder, *words) == run_json(folder, *ESTIMATE, "own.parquet")
+    result = run_json(folder, *words)
+    assert [note[:15] for note in result["notes"]] == ["1 of 61 rows of"]
+    assert result | {"notes": []} == run_json(folder, *ESTIMATE, "own.parquet")
 
 
 @pytest.mark.parametrize(

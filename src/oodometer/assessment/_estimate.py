@@ -147,8 +147,7 @@ def assess(
         calibrated=_is_calibrated(temperature_fit, learned),
         statuses={diagnostic.name: diagnostic.status for diagnostic in diagnostics},
     )
-    if is_source:
-        diagnostics = (*diagnostics, _same_rows())
+    diagnostics = (*diagnostics, *_same_rows(is_source))
     shift = past = None
     if label_estimate is not None and label_estimate.method == PPI_METHOD:
         # Shift does not bias an estimate from target labels, so no typical range is needed.
@@ -304,15 +303,18 @@ def _have_equal_scores(source: Predictions, target: Predictions) -> bool:
     return source.score_type == target.score_type and np.array_equal(source.scores, target.scores)
 
 
-def _same_rows() -> Diagnostic:
-    """Return the diagnostic of a target that is the source itself."""
-    return Diagnostic(
+def _same_rows(is_source: bool) -> tuple[Diagnostic, ...]:
+    """Return the diagnostic of a target that is the source itself; empty for other targets."""
+    if not is_source:
+        return ()
+    diagnostic = Diagnostic(
         SAME_ROWS,
         1.0,
         "critical",
         "source and target are the same rows, so the estimate says nothing about other data",
         "give the new data as the target",
     )
+    return (diagnostic,)
 
 
 def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
