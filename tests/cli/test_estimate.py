@@ -135,7 +135,7 @@ def test_output_is_short_and_names_the_target_in_the_next_step(folder: Path) -> 
     assert len(shown.stdout.splitlines()) <= 25
     text = " ".join(shown.stdout.split())
     assert "Below the required 99.0 %, including both intervals." in text
-    assert "Required accuracy 99.0 % ✗ missed" in text
+    assert "required 99.0 % ✗ missed" in text
     assert "✗ below" in text  # segments
     line = run(folder, "estimate", *words, "--required", "0.99", "--metric", "f1", "--quiet").stdout
     assert "required 99.0 %: missed; f1 0." in line

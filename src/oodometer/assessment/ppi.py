@@ -95,7 +95,7 @@ def unused_label_notes(result: FewLabelsEstimate | None) -> tuple[str, ...]:
 
 
 def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]:
-    """Return the labelled rows, and whether the model is correct on them.
+    """Return the labelled rows in ascending order, and whether the model is correct on them.
 
     `target_labels` is a pair (rows, labels), or a sequence with one label per target row in which
     missing labels are None, NaN or empty text.
@@ -114,7 +114,8 @@ def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]
         labels = np.array(values[rows].tolist())
     classes = encode_labels(labels, len(rows), target.k, target.class_names, "labels of the target")
     assert classes is not None
-    return rows, target.classes[rows] == classes
+    order = np.argsort(rows)  # the folds of PPI++ must not depend on the order of the labels
+    return rows[order], (target.classes[rows] == classes)[order]
 
 
 def _check_row_indices(rows: Array, n: int) -> None:

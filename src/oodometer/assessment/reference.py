@@ -49,9 +49,7 @@ from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
 
 NO_SOURCE_SEGMENTS_NOTE = (
-    "The estimates of the segments do not use the source rows of the same segment, because the "
-    "segments of the source rows are not known. Pass one value per source row as source_segment_by, "
-    "or give a source that has the columns segment_by."
+    "The segments do not use source rows of their own; pass source_segment_by."
 )
 # Names of columns as a mapping, with the fields of `PredictionColumns` as keys.
 ColumnsInput = PredictionColumns | Mapping[str, Any] | None

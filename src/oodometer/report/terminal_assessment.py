@@ -160,6 +160,8 @@ def _numbers(assessment: Assessment, required: float | None) -> list[tuple[str, 
     estimate = assessment.headline.estimate
     accuracy = Text(f"{format_percent(estimate.value)} %  ", style="bold")
     accuracy.append_text(status_text(assessment.headline.status))
+    if required is not None:
+        accuracy.append("  required ").append_text(_required_text(assessment, required))
     scope = "sampling error only"
     if assessment.uses_target_labels:
         scope = "valid under any shift"
@@ -173,11 +175,6 @@ def _numbers(assessment: Assessment, required: float | None) -> list[tuple[str, 
             "Accuracy on the source",
             f"{format_percent(assessment.source_accuracy)} % "
             f"({format_percent(low)}–{format_percent(high)})",
-        ),
-        *(
-            []
-            if required is None
-            else [("Required accuracy", _required_text(assessment, required))]
         ),
         *_disagreements(assessment),
     ]
