@@ -79,8 +79,8 @@ DONE = (
     "Table 2 and its claims refer to the ERM networks."
 )
 DIFFERS = (
-    "The paper's ρ is over all of its datasets (VLCS, PACS and Rotated MNIST, mostly ResNet-50), ours "
-    "is Rotated MNIST only. Our networks are smaller and trained for a tenth of the steps, so measures "
+    "The paper's table does not name its datasets, presumably VLCS, PACS and Rotated MNIST together; "
+    "ours is Rotated MNIST only. Our networks are smaller and trained for a tenth of the steps, so measures "
     "such as source error and the entropies may partly follow the progress of training. The paper compares "
     "the target with training data S; here S are held-out rows of the source domains. |cos| is used "
     "for Fisher-Align because the signs of eigenvectors are arbitrary. The Fisher measures use at "
