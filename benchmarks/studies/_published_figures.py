@@ -102,7 +102,7 @@ AO_ADJUSTED = {"ID corrupted error": 0.01}
 AO_FACTORS = 4
 # Patterns that AO sees in its scatter plots, by task: App. D, Figure S9.
 AO_PATTERNS = {"PACS": "functional or vertical"}
-# Measures of DG Table 2 in its order, with Spearman's ρ with target error over all datasets. The text
+# Measures of DG Table 2 in its order, with Spearman's ρ with target error. The text
 # of the table gives names and values apart, and one row is illegible; the values are assigned by rank
 # as far as this row.
 DG_TABLE_2: dict[str, float | None] = {

@@ -79,10 +79,9 @@ DONE = (
     "Table 2 and its claims refer to the ERM networks."
 )
 DIFFERS = (
-    "The paper's ρ is over all of its datasets (VLCS, PACS and Rotated MNIST, mostly ResNet-50), ours "
-    "is Rotated MNIST only. Our networks are smaller and trained for a tenth of the steps, so the "
-    "target errors vary much more than those of fully trained networks, and the measures that follow "
-    "the progress of training (source error, entropies) correlate more strongly. The paper compares "
+    "The paper's table does not name its datasets, presumably VLCS, PACS and Rotated MNIST together; "
+    "ours is Rotated MNIST only. Our networks are smaller and trained for a tenth of the steps, so measures "
+    "such as source error and the entropies may partly follow the progress of training. The paper compares "
     "the target with training data S; here S are held-out rows of the source domains. |cos| is used "
     "for Fisher-Align because the signs of eigenvectors are arbitrary. The Fisher measures use at "
     "most 1,000 source rows and 300 target rows. The signs of the paper's Figure 3 are not in its "
