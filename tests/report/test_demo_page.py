@@ -126,7 +126,7 @@ def test_hits_are_counted() -> None:
 def test_page_tells_the_story_before_the_methods() -> None:
     page = comparison_page([*STORY, Comparison("hail", 0.5, {"a": Estimate(0.5)})], title="t")
     order = [page.index(text) for text in (
-        "inside the typical range in 2 of 3", 'data-chart="headlines-spec"', 'class="told"',
+        "contains the truth in 2 of 3", 'data-chart="headlines-spec"', 'class="told"',
         '<h2 id="summary">', 'class="errors"',
     )]  # fmt: skip
     assert order == sorted(order)
