@@ -407,7 +407,7 @@ def test_progress_reports_every_method() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": "not predictions"}, "There is no file 'not predictions'"),
+        ({"source": "not predictions"}, "There is no file or folder 'not predictions'"),
         ({"source": 3}, "source must be Predictions, the path of a file, a data frame"),
         ({"target": [[0.5, 0.6]]}, "target: probs must sum to 1 in every row"),
         ({"source": toy_predictions().without_labels()}, "The source has no labels"),

@@ -156,7 +156,7 @@ def robustness_of_two_models() -> ResultViews:
 
 def plan() -> ResultViews:
     rows = hostile_pair()[1]
-    ids = [HOSTILE, *map(str, range(1, rows.n))]
+    ids = [f"{row} {HOSTILE}" for row in range(rows.n)]
     return oodometer.plan_labels(Predictions.from_probs(rows.probs, ids=ids), n_labels=rows.n)
 
 

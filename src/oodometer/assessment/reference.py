@@ -250,8 +250,9 @@ class Reference:
             )
             others = as_other_models(other_models, columns, source=self.rows)
             assessment = self._estimate_rows(rows, past, others, progress)
-            notes = (*missing_label_notes(target_labels), *assessment.notes)
-            assessment = replace(assessment, notes=notes)
+            if target_labels is not None:
+                notes = (*missing_label_notes(target_labels), *assessment.notes)
+                assessment = replace(assessment, notes=notes)
             segments = rows.segments
         if requests is None:
             return assessment

@@ -801,8 +801,10 @@ class _FileAssessor:
                 other_models=other_models,
                 progress=progress,
             )
-        notes = missing_label_notes(self.files.target_labels, columns.label_column)
-        return replace(assessment, notes=(*notes, *assessment.notes)), segments
+        if self.files.target_labels is not None:
+            notes = missing_label_notes(self.files.target_labels, columns.label_column)
+            assessment = replace(assessment, notes=(*notes, *assessment.notes))
+        return assessment, segments
 
     def _assess_in_batches(self, path: Path) -> tuple[Assessment, Array | None]:
         from oodometer.assessment.streaming import assess_streamed

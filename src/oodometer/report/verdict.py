@@ -90,6 +90,7 @@ def compare_with_required(assessment: Assessment, required: float) -> str:
 def is_below_required(segment: Segment, required: float | None) -> bool:
     """Return whether the estimate of a segment is below the required accuracy.
 
+    >>> from oodometer.core.results import Estimate
     >>> segment = Segment("a", 10, Estimate(0.8))
     >>> [is_below_required(segment, required) for required in (None, 0.8, 0.9)]
     [False, False, True]
