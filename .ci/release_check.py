@@ -1,19 +1,22 @@
 """Check that a tag can be released: `python .ci/release_check.py v0.2.0`.
 
 The tag, pyproject.toml, `oodometer.__version__`, CITATION.cff and a heading of CHANGELOG.md must
-name the same version, and pyproject.toml must have the URLs that a registry shows.
+name the same version, and the environment must name the address of the repository, from which
+hatch_build.py makes the URLs and links that a registry shows.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import runpy
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-URLS = ("Homepage", "Documentation", "Repository", "Changelog", "Issues")
+HOOK = runpy.run_path(str(ROOT / "hatch_build.py"))
 
 
 def versions(root: Path) -> dict[str, str]:
@@ -29,7 +32,7 @@ def versions(root: Path) -> dict[str, str]:
     return found
 
 
-def problems(root: Path, tag: str) -> Iterator[str]:
+def problems(root: Path, tag: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield one sentence per reason not to release the tag."""
     version = tag.removeprefix("v")
     for name, named in versions(root).items():
@@ -40,22 +43,22 @@ def problems(root: Path, tag: str) -> Iterator[str]:
         rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d$", changelog, flags=re.MULTILINE
     ):
         yield f"CHANGELOG.md has no heading '## {version} - YEAR-MONTH-DAY'; rename 'Unreleased'."
-    missing = [name for name in URLS if name not in _project(root).get("urls", {})]
-    if missing:
-        yield f"pyproject.toml lacks {', '.join(missing)} in [project.urls]; add the URLs."
+    if HOOK["repository_url"](environment) is None:
+        yield (
+            f"The environment names no repository, so that the package would have no URLs; set "
+            f"{HOOK['URL_VARIABLE']} to its address."
+        )
 
 
-def _project(root: Path) -> dict[str, dict[str, str]]:
-    table: dict[str, dict[str, str]] = tomllib.loads((root / "pyproject.toml").read_text())[
-        "project"
-    ]
+def _project(root: Path) -> dict[str, object]:
+    table: dict[str, object] = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     return table
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python .ci/release_check.py TAG")
-    found = list(problems(ROOT, sys.argv[1]))
+    found = list(problems(ROOT, sys.argv[1], os.environ))
     if found:
         sys.exit("\n".join(found))
     print(f"{sys.argv[1]} can be released.")

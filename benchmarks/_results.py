@@ -90,11 +90,10 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {line} |" for line in [top, " | ".join("-" * w for w in widths), *lines])
 
 
-def write_results(name: str, text: str) -> None:
+def write_results(name: str, text: str, *, target: str = "bench") -> None:
+    """Print a page and write it; `target` is the target of make that recomputes it."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     title = name.replace("_", " ").capitalize()
-    page = (
-        f"# {title}\n\nWritten by `benchmarks/{name}.py`; `make bench` recomputes it.\n\n{text}\n"
-    )
+    page = f"# {title}\n\nWritten by `benchmarks/{name}.py`; `make {target}` recomputes it.\n\n{text}\n"
     (RESULTS / f"{name}.md").write_text(page)
     print(f"{text}\n")

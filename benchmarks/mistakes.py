@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from oodometer.assessment.result import SAME_ROWS
 from oodometer.cli import main
 
 PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
@@ -46,6 +47,8 @@ class Mistake:
 
 MISTAKES = (
     Mistake("percentages instead of probabilities", "estimate source.csv percent.csv"),
+    Mistake("probabilities with percent signs", "estimate source.csv signs.csv"),
+    Mistake("a file with a header only", "estimate source.csv header.csv"),
     Mistake("logits in columns of probabilities", "estimate source.csv logits.csv"),
     Mistake("source and target swapped", "estimate target.csv source.csv"),
     Mistake("the same file twice", "estimate source.csv source.csv", is_note=True),
@@ -68,6 +71,9 @@ MISTAKES = (
     Mistake("a percentage as a limit", "estimate source.csv target.csv --fail-below 80"),
     Mistake("too few replicates", "estimate source.csv target.csv --replicates 5"),
     Mistake("a plan that was not filled in", "estimate source.csv target.csv --target-labels plan.csv"),
+    Mistake("few target labels", "estimate source.csv target.csv --target-labels few.csv", is_note=True),
+    Mistake("a plan that was filled in partly", "estimate source.csv target.csv --target-labels part.csv", is_note=True),
+    Mistake("empty source labels", "estimate half.csv target.csv"),
     Mistake("labels without row numbers", "estimate source.csv target.csv --target-labels labels.csv"),
     Mistake("a model and files of predictions", "estimate source.csv target.csv --model model.onnx"),
     Mistake("a model without target data", "estimate --model model.onnx --source-data source.csv"),
@@ -96,6 +102,12 @@ def write_files(folder: Path) -> None:
     write("source", source, label=labels, region=region)
     write("target", target, region=region)
     write("percent", 100 * target)
+    signs = {
+        f"prob_{each}": [f"{100 * p:.1f}%" for p in target[:, j]] for j, each in enumerate(NAMES)
+    }
+    pa_csv.write_csv(pa.table(signs), folder / "signs.csv")
+    (folder / "header.csv").write_text("prob_cat,prob_dog,prob_fox\n")
+    write("half", source, label=np.where(np.arange(N) % 2, labels, ""))
     write("logits", np.log(target))
     write("overlap", np.concatenate([target[:100], source[:100]]))
     write("repeated", np.concatenate([target[:100], target[:100]]))
@@ -108,6 +120,9 @@ def write_files(folder: Path) -> None:
     write("ids", target[:, :0], (), id=np.arange(N))
     write("score", target[:, :0], (), predicted_probability=target[:, 0])
     write("plan", target[:2, :0], (), row=[3, 5], label=["", ""])
+    write("few", target[:10, :0], (), row=np.arange(10), label=labels[:10])
+    filled = np.where(np.arange(N) < 50, labels, "")
+    write("part", target[:, :0], (), row=rng.permutation(N), label=filled)
     write("labels", target[:2, :0], (), label=["cat", "dog"])
     holes = pa.array([None, *target[1:, 0].tolist()])
     table = pa.table({"prob_cat": holes, "prob_dog": target[:, 1], "prob_fox": target[:, 2]})
@@ -125,7 +140,7 @@ def write_files(folder: Path) -> None:
 
 
 def message_of(mistake: Mistake, folder: Path) -> str:
-    """Run a command; return its error, or the last note of its result."""
+    """Run a command; return its error, or the first warning or note of its result."""
     out, err = io.StringIO(), io.StringIO()
     words = shlex.split(mistake.command) + (["--json"] if mistake.is_note else [])
     with (
@@ -137,7 +152,10 @@ def message_of(mistake: Mistake, folder: Path) -> str:
     ):
         main()
     if mistake.is_note:
-        return f"(note) {json.loads(out.getvalue())['notes'][-1]}"
+        result = json.loads(out.getvalue())
+        if any(check["name"] == SAME_ROWS for check in result["diagnostics"]):
+            return f"(note) {result['verdict'].partition('. ')[0]}."
+        return f"(note) {result['notes'][0]}"
     return err.getvalue().strip().removeprefix("oodometer: ")
 
 

@@ -66,7 +66,7 @@ def test_import_contract_names_every_package() -> None:
     assert layers["layers"][1:] == [
         "oodometer.cli",
         "oodometer.testing",
-        "oodometer.studies",
+        "oodometer.monitor | oodometer.studies",
         "oodometer.report",
         "oodometer.assessment | oodometer.neighborhood",
         "oodometer.measures",

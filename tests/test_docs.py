@@ -424,7 +424,7 @@ def test_formats_page_has_every_key_reader_column_and_variable() -> None:
 
 def test_formats_page_has_every_exit_code() -> None:
     codes = set(re.findall(r"\b(\d+) [a-z]", (cli.__doc__ or "").partition("Exit codes:")[2]))
-    assert codes == {"0", "1", "2", "130", "141"}
+    assert codes == {"0", "1", "2", "3", "130", "141"}
     for code in codes:
         assert re.search(rf"^\| {code} \| \w", text("formats.md"), flags=re.MULTILINE)
 

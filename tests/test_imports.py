@@ -49,7 +49,7 @@ PUBLIC = {
     "measure", "evaluate", "read_predictions", "as_model", "as_dataset",
     "Predictions", "Assessment", "Reference", "Estimate", "Score", "History", "LabelingPlan",
     "InvarianceResult", "Ranking", "TransformSuitability", "Measurements", "Evaluation",
-    "OodometerError", "InputError", "UnknownName", "NotApplicable", "MissingExtra",
+    "OodometerError", "InputError", "UnknownName", "NotApplicable", "MissingExtra", "Monitor",
     "__version__",
 }  # fmt: skip
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,8 @@ from tests.support.markdown_pages import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ["3.11", "3.12", "3.13"]
+HOOK = runpy.run_path(str(ROOT / "hatch_build.py"))
+URL = "https://example.org/oodometer"
 
 
 def ci_script(name: str) -> dict[str, Any]:
@@ -37,16 +43,109 @@ def workflow(name: str) -> dict[Any, Any]:
 # The wheel --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel."""
+def build_package(root: Path, folder: Path, kind: str, **settings: str) -> Path:
+    """Build a wheel or a source distribution; `settings` are environment variables."""
     if find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed; the dependency group `dev` installs it")
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (path,) = folder.glob("*.whl")
+    variables = ("OODOMETER_REPOSITORY_URL", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY")
+    env = {name: value for name, value in os.environ.items() if name not in variables}
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True, env=env | settings)
+    (path,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return path
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel without the address of the repository."""
+    return build_package(ROOT, tmp_path_factory.mktemp("dist"), "wheel")
+
+
+@pytest.fixture(scope="module")
+def linked_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel with the variables that a workflow of GitHub sets."""
+    settings = {"GITHUB_SERVER_URL": "https://example.org", "GITHUB_REPOSITORY": "oodometer"}
+    return build_package(ROOT, tmp_path_factory.mktemp("linked"), "wheel", **settings)
+
+
+def metadata_of(wheel: Path) -> Message:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    return message_from_bytes(archive.read(name))
+
+
+def description_of(wheel: Path) -> str:
+    content = metadata_of(wheel).get_payload(decode=True)
+    assert isinstance(content, bytes)
+    return content.decode()
+
+
+def test_without_an_address_the_readme_is_unchanged(wheel: Path) -> None:
+    metadata = metadata_of(wheel)
+    assert metadata["Project-URL"] is None
+    assert metadata["Dynamic"] is None
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert description_of(wheel) == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_with_an_address_links_and_images_are_absolute(linked_wheel: Path) -> None:
+    urls = dict(
+        line.split(", ", 1) for line in metadata_of(linked_wheel).get_all("Project-URL", [])
+    )
+    blob = f"{URL}/blob/v{oodometer.__version__}"
+    assert urls == {
+        "Source": URL,
+        "Documentation": f"{blob}/docs/index.md",
+        "Changelog": f"{blob}/CHANGELOG.md",
+        "Issues": f"{URL}/issues",
+    }
+    text = description_of(linked_wheel)
+    relative = HOOK["relative_targets"]((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(relative) > 10
+    assert HOOK["relative_targets"](text) == []
+    for target in relative:
+        assert (ROOT / target.partition("#")[0]).exists(), target
+        kind = "raw" if target.endswith(".png") else "blob"
+        assert f"({URL}/{kind}/v{oodometer.__version__}/{target})" in text
+    assert ci_script("wheel_check.py")["metadata_problems"](linked_wheel, URL) == []
+
+
+def test_wheel_check_names_missing_urls_and_relative_links(wheel: Path) -> None:
+    problems = ci_script("wheel_check.py")["metadata_problems"](wheel, URL)
+    assert {"no URL Source", "no URL Issues", "relative link docs/start.md"} <= set(problems)
+    assert "relative link docs/images/demo.png" in problems
+
+
+def test_source_distribution_keeps_its_urls_and_links(tmp_path: Path, linked_wheel: Path) -> None:
+    archive = build_package(ROOT, tmp_path, "sdist", OODOMETER_REPOSITORY_URL=f"{URL}.git")
+    with tarfile.open(archive) as file:
+        names = {name.split("/", 1)[1] for name in file.getnames()}
+        file.extractall(tmp_path, filter="data")
+    assert {name.split("/")[0] for name in names} == {
+        "CHANGELOG.md", "CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "hatch_build.py",
+        "pyproject.toml", "src", ".gitignore",
+    }  # fmt: skip
+    root = next(path for path in tmp_path.iterdir() if path.is_dir())
+    rebuilt = build_package(root, tmp_path / "rebuilt", "wheel")
+    assert metadata_of(rebuilt).items() == metadata_of(linked_wheel).items()
+    assert description_of(rebuilt) == description_of(linked_wheel)
+
+
+def test_links_in_code_and_absolute_links_are_unchanged() -> None:
+    text = (
+        "```python\nrows[0](docs/a.md)\n```\n`[a](b.md)` [c](https://c.org/d.md) [e](#e)\n"
+        '<img src="docs/x.svg"> <a href="mailto:a@example.org">a</a> [![i](i.PNG)](j.md)'
+    )
+    changed = HOOK["absolute_links"](text, "https://example.org/x", "v1")
+    expected = text.replace("docs/x.svg", "https://example.org/x/raw/v1/docs/x.svg")
+    expected = expected.replace("(i.PNG)", "(https://example.org/x/raw/v1/i.PNG)")
+    assert changed == expected.replace("(j.md)", "(https://example.org/x/blob/v1/j.md)")
+
+
+def test_address_without_a_scheme_is_an_error() -> None:
+    with pytest.raises(ValueError, match="must begin with https://"):
+        HOOK["repository_url"]({"OODOMETER_REPOSITORY_URL": "example.org/oodometer"})
+    assert HOOK["repository_url"]({"GITHUB_REPOSITORY": "a/b"}) is None
 
 
 def test_wheel_has_every_file_of_the_package(wheel: Path) -> None:
@@ -169,17 +268,14 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "src" / "oodometer").mkdir(parents=True)
     for name in ("CITATION.cff", "src/oodometer/__init__.py"):
         shutil.copy(ROOT / name, tmp_path / name)
-    names = ("Homepage", "Documentation", "Repository", "Changelog", "Issues")
-    urls = "\n".join(f'{name} = "https://example.org"' for name in names)
-    (tmp_path / "pyproject.toml").write_text(
-        f'[project]\nversion = "{oodometer.__version__}"\n[project.urls]\n{urls}\n'
-    )
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nversion = "{oodometer.__version__}"\n')
     (tmp_path / "CHANGELOG.md").write_text(f"## {oodometer.__version__} - 2026-12-01\n")
     return tmp_path
 
 
-def problems(root: Path, tag: str) -> list[str]:
-    return list(ci_script("release_check.py")["problems"](root, tag))
+def problems(root: Path, tag: str, url: str = URL) -> list[str]:
+    environment = {"OODOMETER_REPOSITORY_URL": url}
+    return list(ci_script("release_check.py")["problems"](root, tag, environment))
 
 
 def test_release_is_possible_if_all_files_agree(checkout: Path) -> None:
@@ -192,13 +288,12 @@ def test_release_with_another_tag_is_refused(checkout: Path) -> None:
     assert any("CITATION.cff names the version" in problem for problem in found)
 
 
-def test_release_needs_urls_and_a_dated_heading(checkout: Path) -> None:
+def test_release_needs_an_address_and_a_dated_heading(checkout: Path) -> None:
     (checkout / "CHANGELOG.md").write_text("## Unreleased\n")
-    table = (checkout / "pyproject.toml").read_text()
-    (checkout / "pyproject.toml").write_text(re.sub(r"^Issues.*\n", "", table, flags=re.MULTILINE))
-    changelog, urls = problems(checkout, f"v{oodometer.__version__}")
+    changelog, address = problems(checkout, f"v{oodometer.__version__}", url="")
     assert changelog.startswith("CHANGELOG.md has no heading")
-    assert urls == "pyproject.toml lacks Issues in [project.urls]; add the URLs."
+    assert address.startswith("The environment names no repository")
+    assert address.endswith("set OODOMETER_REPOSITORY_URL to its address.")
 
 
 def test_release_workflow_publishes_checked_files_without_a_password() -> None:

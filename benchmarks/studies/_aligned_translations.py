@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
@@ -19,7 +19,8 @@ class Aligned(Transform):
     """Transform whose j-th draw is the j-th other wording of a pair; `source` names their origin."""
 
     source: str
-    others: Mapping[Pair, tuple[Pair, ...]] = field(compare=False)
+    # The key of every stored value contains the settings that `repr` shows.
+    others: Mapping[Pair, tuple[Pair, ...]] = field(compare=False, repr=False)
     magnitude: float = 1.0
 
     name: ClassVar[str] = "backtranslate-aligned"
@@ -36,6 +37,8 @@ class Aligned(Transform):
         found = []
         for pair, number in zip(inputs, draws.draw_index.tolist(), strict=True):
             known = self.others.get(tuple(pair), ())
+            if not known:
+                raise NotApplicable(f"{pair[0]!r:.60} has no translation ({self.source})")
             if number > len(known):
                 raise InputError(
                     f"{pair[0]!r} has {len(known)} other wordings, but draw {number} was requested. "

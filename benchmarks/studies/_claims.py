@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -217,9 +217,14 @@ def needed_text(count: int | None, configurations: int) -> str:
 
 
 def judge(
-    table: EvaluationTable, study: str, *, reliability: float | None, replicates: int = REPLICATES
+    table: EvaluationTable,
+    study: str,
+    *,
+    reliability: float | None,
+    replicates: int = REPLICATES,
+    tested: Collection[str] = (),
 ) -> list[ClaimResult]:
-    """Test all claims of a study that a table of evaluations can test.
+    """Test all claims of a study that a table of evaluations can test, except those in `tested`.
 
     Every claim gets a result. It is `NO_VERDICT`, with the reason, if a measure is missing, the
     statistic is undefined, or the reliability of the true accuracies is below `MIN_RELIABILITY`.
@@ -228,7 +233,7 @@ def judge(
     return [
         judge_claim(claim, table, reliability=reliability, replicates=replicates)
         for claim in claims_of(study)
-        if claim.test != "page"
+        if claim.test != "page" and claim.id not in tested
     ]
 
 

@@ -122,6 +122,11 @@ def study_rows(study: Study, *, progress: ProgressCallback | None = None) -> Any
     """Train the missing models, run the study, and return its rows."""
     for pool in study.pools:
         train(pool.spec, pool.folder, runner=processes(WORKERS), progress=progress)
+    return evaluated_rows(study, progress=progress)
+
+
+def evaluated_rows(study: Study, *, progress: ProgressCallback | None = None) -> Any:
+    """Run the study on the models that are trained, and return its rows."""
     folder = Path("studies") / study.name
     ran = evaluate(study, folder, runner=processes(WORKERS), progress=progress)
     if ran.failed:
@@ -179,7 +184,8 @@ def write_comparison_page(
     tables : mapping of str to (header, rows), optional
         Further tables, by caption.
     results : sequence of ClaimResult, optional
-        Verdicts on claims with ``test = "page"``.
+        Verdicts on claims that the script tests itself: those with ``test = "page"``, and those
+        that refer to other rows.
     notes : sequence of str
         Paragraphs at the end of the page.
     picture : Altair chart, optional
@@ -198,6 +204,7 @@ def write_comparison_page(
     compared = compare_measures(table)
     reliability = reliability_of(table)
     median = None if reliability is None else reliability.median
+    tested = [result.id for result in results]
     page = Page(
         name=text.name,
         title=text.title,
@@ -206,7 +213,7 @@ def write_comparison_page(
         ),
         scale=Scale.of_table(table, kind=text.models),
         reliability=reliability,
-        results=[*judge(table, text.name, reliability=median), *results],
+        results=[*judge(table, text.name, reliability=median, tested=tested), *results],
         tables={
             **statistics_table(compared, text.task),
             **estimation_table(table),

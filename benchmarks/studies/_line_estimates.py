@@ -12,11 +12,12 @@ from oodometer.core.stats import repeated_median_line
 MAX_LINE_POINTS = 2_000
 
 
-def with_line(rows: Any, estimator: str, *, shift: str, name: str) -> Any:
+def with_line(rows: Any, estimator: str, *, shift: str, name: str, by: str = "trained_on") -> Any:
     """Add an estimate to long rows: true accuracy on a robust line of the estimator's values.
 
     The line predicts accuracy from the estimate. It is fitted to the rows whose column `shift` is
-    `shift`, for each training set separately, by Siegel's repeated median.
+    `shift`, by Siegel's repeated median, separately for each training set or, if `by` is "model",
+    for each model.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -24,8 +25,8 @@ def with_line(rows: Any, estimator: str, *, shift: str, name: str) -> Any:
     own = rows.filter(pc.equal(rows["measure"], estimator))
     frame = own.to_pandas()
     values = np.full(len(frame), np.nan)
-    for trained_on in frame["trained_on"].unique():
-        chosen = (frame["trained_on"] == trained_on).to_numpy()
+    for cell in frame[by].unique():
+        chosen = (frame[by] == cell).to_numpy()
         known = chosen & frame[["value", "accuracy"]].notna().all(axis=1).to_numpy()
         fit = frame[known & (frame["shift"] == shift).to_numpy()]
         fit = fit.sample(min(len(fit), MAX_LINE_POINTS), random_state=0)

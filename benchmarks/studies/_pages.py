@@ -20,6 +20,7 @@ from benchmarks._results import RESULTS, machine_facts, markdown_table
 from benchmarks.studies._claims import ClaimResult, get_claim, results_to_json
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.model_bootstrap import BootstrapReplicates
 from oodometer.studies.analysis.model_resampling import model_clusters
 from oodometer.studies.analysis.reliability import TruthReliability, truth_reliability
 
@@ -239,3 +240,16 @@ def points(share: float | None, *, signed: bool = False) -> str:
     if share is None:
         return "–"
     return f"{100 * share:+.2f}" if signed else f"{100 * share:.2f}"
+
+
+def with_interval(found: BootstrapReplicates, measure: str, *, signed: bool = True) -> str:
+    """Format the value of a measure with its 95 % interval; a dash if it is undefined."""
+    value = found.value(measure)
+    try:
+        low, high = found.interval(measure)
+    except NotApplicable:
+        low = high = np.nan
+    if np.isnan([value, low, high]).any():
+        return "–"
+    sign = "+" if signed else ""
+    return f"{value:{sign}.2f} ({low:{sign}.2f} to {high:{sign}.2f})"

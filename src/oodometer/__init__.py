@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from oodometer.measures import Measurements, measure
     from oodometer.metrics import Evaluation, evaluate
     from oodometer.models import as_model
+    from oodometer.monitor import Monitor
     from oodometer.neighborhood import (
         InvarianceResult,
         Ranking,
@@ -57,6 +58,7 @@ __all__ = [
     "LabelingPlan",
     "Measurements",
     "MissingExtra",
+    "Monitor",
     "NotApplicable",
     "OodometerError",
     "Predictions",
@@ -90,6 +92,7 @@ if not TYPE_CHECKING:
             "InvarianceResult": "neighborhood",
             "LabelingPlan": "assessment",
             "Measurements": "measures",
+            "Monitor": "monitor",
             "Predictions": "core.predictions",
             "Ranking": "neighborhood",
             "Reference": "assessment",

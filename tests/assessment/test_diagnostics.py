@@ -37,8 +37,8 @@ def test_diagnostics_are_ok_without_shift() -> None:
         source = toy_predictions(2000, seed=seed)
         target = toy_predictions(1500, seed=seed + 100)
         result = oodometer.estimate(source, target)
-        # There are no other models and no target labels.
-        assert len(result.diagnostics) == len(DIAGNOSTICS) - 3
+        # There are no other models, no target labels, and the source is above chance.
+        assert len(result.diagnostics) == len(DIAGNOSTICS) - 4
         not_ok += [d.name for d in result.diagnostics if d.status != "ok"]
     assert len(not_ok) <= 1, not_ok
 
@@ -327,3 +327,54 @@ def test_biased_atc_is_a_warning_on_the_larger_share(too_high: bool) -> None:
 def test_without_target_labels_nothing_is_falsely_identified() -> None:
     result = oodometer.estimate(toy_predictions(300), toy_predictions(200, seed=1), replicates=20)
     assert not {"falsely_correct", "falsely_incorrect"} & {d.name for d in result.diagnostics}
+
+
+def binary_pair(
+    *, inverted: bool, class_names: tuple[str, str] | None = None
+) -> tuple[Predictions, Predictions]:
+    """Return source and target with one column of probabilities, of the first class if inverted."""
+    rng = np.random.default_rng(0)
+    probs = rng.beta(0.3, 0.3, size=(2, 1000))
+    labels = rng.random((2, 1000)) < probs
+    pair = [
+        Predictions.from_probs(
+            np.column_stack([p, 1 - p] if inverted else [1 - p, p]),
+            labels=[class_names[label] for label in y.astype(int)]
+            if class_names
+            else y.astype(int),
+            class_names=class_names,
+        )
+        for p, y in zip(probs, labels, strict=True)
+    ]
+    return pair[0], pair[1]
+
+
+def test_inverted_probabilities_are_reported_first() -> None:
+    result = oodometer.estimate(*binary_pair(inverted=True, class_names=("no", "yes")))
+    first = result.diagnostics[0]
+    assert (first.name, first.status, result.status) == (
+        "source_below_chance",
+        "critical",
+        "critical",
+    )
+    assert first.value == result.source_accuracy < 0.3
+    assert f"{100 * first.value:.1f} %, far below chance" in first.advice
+    assert "must be the probability of the second class (yes)" in first.advice
+    right = oodometer.estimate(*binary_pair(inverted=False))
+    assert "source_below_chance" not in [each.name for each in right.diagnostics]
+
+
+@pytest.mark.parametrize(("n_correct", "is_reported"), [(80, True), (150, False), (250, False)])
+def test_accuracy_below_chance_must_be_significant(n_correct: int, is_reported: bool) -> None:
+    k, n = 3, 500
+    labels = np.arange(n) % k
+    classes = np.where(np.arange(n) < n_correct, labels, (labels + 1) % k)
+    source = Predictions.from_classes(classes, labels=labels, k=k)
+    names = [each.name for each in diagnose(DiagnosticContext(source, source, (), None))]
+    assert ("source_below_chance" in names) == is_reported
+
+
+def test_decisions_by_a_threshold_may_be_below_chance() -> None:
+    source, _ = binary_pair(inverted=True)
+    context = DiagnosticContext(source.decide(0.5), source, (), None)
+    assert "source_below_chance" not in [each.name for each in diagnose(context)]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +19,7 @@ from oodometer.assessment import FittedEstimators, estimates
 from oodometer.assessment.cbpe import METRIC_NAMES
 from oodometer.assessment.headline import describe_regime
 from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
-from oodometer.assessment.reference import Reference
+from oodometer.assessment.reference import EstimateOptions, Reference
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
@@ -404,7 +407,7 @@ def test_progress_reports_every_method() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": "not predictions"}, "not predictions has an unknown extension"),
+        ({"source": "not predictions"}, "There is no file or folder 'not predictions'"),
         ({"source": 3}, "source must be Predictions, the path of a file, a data frame"),
         ({"target": [[0.5, 0.6]]}, "target: probs must sum to 1 in every row"),
         ({"source": toy_predictions().without_labels()}, "The source has no labels"),
@@ -523,11 +526,45 @@ def test_source_as_target_has_the_bound_of_atc_in_a_note() -> None:
     source = toy_predictions(1000)
     result = oodometer.estimate(source, source, replicates=20)
     assert any("within 9.4 points" in note and "Proposition 2" in note for note in result.notes)
-    assert "Source and target are the same rows" in str(result)
     only = oodometer.estimate(source, source, methods="doc", replicates=20)
-    assert ["Proposition 2" in note for note in only.notes] == [False]
+    assert only.notes == ()
+
+
+def test_source_as_target_is_critical_and_the_first_sentence_says_why() -> None:
+    source = toy_predictions(1000)
+    result = oodometer.estimate(source, source, replicates=20)
+    assert (result.status, result.is_source, result.next_step) == ("critical", True, "")
+    for text in (str(result), result.verdict):
+        assert text.startswith("Source and target are the same rows, so the estimate says nothing")
+    other = oodometer.estimate(source, toy_predictions(1000, seed=1), replicates=20)
+    assert (other.status, other.is_source) == ("ok", False)
 
 
 def test_other_target_has_no_note_about_the_source() -> None:
     source = toy_predictions(300)
     assert oodometer.estimate(source, toy_predictions(300, seed=1), replicates=20).notes == ()
+
+
+def test_zeros_of_a_rounded_target_are_not_below_those_of_the_source(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    first = np.clip(rng.beta(0.4, 0.4, 6000), 2e-4, 1 - 2e-4)
+    probs = np.stack([first, 1 - first], axis=1)
+    labels = (rng.random(6000) > first).astype(int)
+    source = Predictions.from_probs(probs[:3000], labels=labels[:3000])
+    rounded = probs[3000:].round(3)
+    assert (rounded == 0).sum() > 50
+    result = oodometer.estimate(
+        source, Predictions.from_probs(rounded), methods="ac", replicates=20
+    )
+    (outside,) = (check for check in result.diagnostics if check.name == "outside_support")
+    assert outside.status == "ok"
+    assert any("replaced by 0.0005" in note for note in result.notes)
+    table = pa.table({"prob_0": rounded[:, 0], "prob_1": rounded[:, 1]})
+    pq.write_table(table, tmp_path / "target.parquet")
+    columns = {"prob_0": probs[:3000, 0], "prob_1": probs[:3000, 1], "label": labels[:3000]}
+    pq.write_table(pa.table(columns), tmp_path / "source.parquet")
+    options = EstimateOptions(methods="ac", replicates=20)
+    batches = oodometer.estimate_files(
+        tmp_path / "source.parquet", tmp_path / "target.parquet", options=options
+    )
+    assert batches["ac"].value == pytest.approx(result["ac"].value, abs=1e-9)

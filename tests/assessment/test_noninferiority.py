@@ -11,11 +11,15 @@ from oodometer.core.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 
-def test_unchanged_data_are_suitable_and_harder_data_inconclusive() -> None:
+def test_decision_depends_on_the_loss_and_the_margin() -> None:
     source = toy_predictions(3000, seed=0)
     assert noninferiority_test(source, toy_predictions(2000, seed=1)).decision == "SUITABLE"
     harder = noninferiority_test(source, toy_predictions(2000, sharpness=1.5, seed=2))
-    assert harder.decision == "INCONCLUSIVE"
+    assert harder.decision == "UNSUITABLE"
+    loss = harder.source_accuracy - harder.target_accuracy
+    target = toy_predictions(2000, sharpness=1.5, seed=2)
+    assert noninferiority_test(source, target, margin=loss).decision == "INCONCLUSIVE"
+    assert noninferiority_test(source, target, margin=loss + 0.1).decision == "SUITABLE"
     assert harder.target_accuracy < harder.source_accuracy - 0.05
 
 

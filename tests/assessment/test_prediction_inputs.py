@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -211,6 +212,48 @@ def test_labels_of_some_rows_are_used() -> None:
         assert result.to_dict() == expected.to_dict()
 
 
+def test_filled_in_plan_is_a_path_or_a_frame(folder: Path) -> None:
+    plan = oodometer.plan_labels(folder / "target.csv", source=folder / "source.npz", n_labels=80)
+    plan.to_csv(folder / "to_label.csv")
+    filled = pd.read_csv(folder / "to_label.csv")
+    assert filled.columns.tolist() == ["row", "confidence", "label"]
+    assert filled["label"].isna().all()
+    truth = np.asarray(TARGET.labels)
+    filled["label"] = filled["label"].astype(object)
+    filled.loc[:59, "label"] = truth[filled["row"][:60]]
+    filled.to_csv(folder / "done.csv", index=False)
+    expected = oodometer.estimate(
+        SOURCE, TARGET, target_labels=(plan.rows[:60], truth[plan.rows[:60]]), **OPTIONS
+    )
+    assert expected.headline.estimate.method == "ppi++"
+    frame = plan.to_frame().assign(label=filled["label"])
+    for labels in (folder / "done.csv", str(folder / "done.csv"), frame, pl.from_pandas(frame)):
+        for target in (TARGET, TARGET.probs, folder / "target.csv"):
+            result = oodometer.estimate(SOURCE, target, target_labels=labels, **OPTIONS)
+            assert "20 of 80 rows of the plan have no label" in result.notes[0]
+            assert result.to_dict() | {"notes": []} == expected.to_dict()
+
+
+def test_polars_series_with_one_label_per_row_is_not_a_table() -> None:
+    labels = [int(label) for label in np.asarray(TARGET.labels)[:60]] + [None] * (TARGET.n - 60)
+    expected = oodometer.estimate(SOURCE, TARGET, target_labels=labels, **OPTIONS)
+    result = oodometer.estimate(SOURCE, TARGET, target_labels=pl.Series(labels), **OPTIONS)
+    assert result.to_dict() == expected.to_dict()
+
+
+def test_labels_that_do_not_fit_the_target_are_an_error(tmp_path: Path) -> None:
+    for table, words in (
+        ({"row": [0, 1], "label": [None, None]}, "target_labels: no row has a label"),
+        ({"label": [0, 1]}, "target_labels has neither a column row nor a column id"),
+        ({"row": [0, TARGET.n], "label": [0, 1]}, f"there is no row {TARGET.n}"),
+        ({"row": [3, 3], "label": [0, 1]}, "row 3 is listed more than once"),
+    ):
+        with pytest.raises(InputError, match=words):
+            oodometer.estimate(SOURCE, TARGET, target_labels=pd.DataFrame(table), **OPTIONS)
+    with pytest.raises(InputError, match=r"There is no file .*nowhere.csv"):
+        oodometer.estimate(SOURCE, TARGET, target_labels=tmp_path / "nowhere.csv", **OPTIONS)
+
+
 def test_other_models_can_be_arrays_or_files(folder: Path) -> None:
     other = np.roll(TARGET.probs, 1, axis=0)
     expected = oodometer.estimate(
@@ -358,3 +401,109 @@ def test_nothing_additional_is_computed_by_default(expected: dict[str, Any]) -> 
     assert (result.additional, result.metrics, result.bound, result.noninferiority) == (
         None, (), None, None,
     )  # fmt: skip
+
+
+# Names of columns -------------------------------------------------------------------------------
+
+
+def renamed_tables() -> tuple[pd.DataFrame, pa.Table]:
+    """Return source and target with the columns score_…, truth and site."""
+    source = {f"score_{j}": SOURCE.probs[:, j] for j in range(SOURCE.k)}
+    target = {f"score_{j}": TARGET.probs[:, j] for j in range(TARGET.k)}
+    sites = [np.where(np.arange(rows.n) % 2, "a", "b") for rows in (SOURCE, TARGET)]
+    return (
+        pd.DataFrame({**source, "truth": SOURCE.labels, "site": sites[0]}),
+        pa.table({**target, "site": sites[1]}),
+    )
+
+
+def test_columns_with_other_names_give_the_same_result(expected: dict[str, Any]) -> None:
+    names = {"prob_columns": "score_", "label_column": "truth"}
+    source, target = renamed_tables()
+    assert oodometer.estimate(source, target, columns=names, **OPTIONS).to_dict() == expected
+    reference = oodometer.Reference(source, columns=names, **OPTIONS)
+    assert reference.estimate(target).to_dict() == expected
+    segmented = oodometer.estimate(source, target, columns=names, segment_by="site", **OPTIONS)
+    assert [segment.value for segment in segmented.segments] == ["a", "b"]
+    assert all(segment.n_source == SOURCE.n // 2 for segment in segmented.segments)
+
+
+def test_columns_apply_to_files_other_models_and_history(tmp_path: Path) -> None:
+    names = {"prob_columns": "score_", "label_column": "truth"}
+    source, target = renamed_tables()
+    source.to_csv(tmp_path / "source.csv", index=False)
+    result = oodometer.estimate(
+        tmp_path / "source.csv",
+        target,
+        other_models=[target],
+        history=[source] * 5,
+        columns=names,
+        replicates=20,
+    )
+    assert result.shift is not None
+    assert result.shift.n_domains == 5
+    assert result["gde"].value == 1.0
+
+
+def test_thresholds_in_columns_decide_the_classes() -> None:
+    frame = pa.table({"score": [0.4, 0.2, 0.9, 0.1], "label": [1, 0, 1, 0]})
+    accuracies = [
+        oodometer.Reference(frame, columns={"prob_columns": "score", "thresholds": threshold})
+        .rows.correct.mean()
+        for threshold in (0.3, 0.5)
+    ]  # fmt: skip
+    assert accuracies == [1.0, 0.75]
+
+
+def test_error_for_unknown_score_column_names_the_parameter_columns() -> None:
+    frame = pd.DataFrame({"employed": [0, 1], "predicted_probability": [0.2, 0.7]})
+    with pytest.raises(InputError) as caught:
+        oodometer.estimate(frame, frame)
+    message = str(caught.value)
+    assert "columns={'prob_columns': 'predicted_probability'}" in message
+    assert "--" not in message
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"label": "employed"},
+            "No key of columns is called 'label'. Did you mean 'label_column'?",
+        ),
+        ({"label_column": 3}, "columns: 'label_column' must be the name of a column; got 3."),
+        ({"class_names": "cat,dog"}, "'class_names' must be a list of texts, one per class"),
+        ({"thresholds": "0.3"}, "'thresholds' must be a number, or one number per class"),
+        ({"pred_column": "p", "thresholds": 0.3}, "both pred_column and thresholds"),
+        ("employed", "columns must be a mapping from the kind of column to its name"),
+    ],
+)
+def test_invalid_columns_are_reported(columns: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        oodometer.estimate(SOURCE, TARGET, columns=columns)
+
+
+# Source without labels --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (TARGET.without_labels(), SOURCE),
+        (TARGET.probs, (SOURCE.probs, SOURCE.labels)),
+        (pd.DataFrame(TARGET_COLUMNS), pa.table(SOURCE_COLUMNS)),
+    ],
+    ids=["predictions", "arrays", "tables"],
+)
+def test_swapped_source_and_target_are_reported(source: Any, target: Any) -> None:
+    with pytest.raises(InputError, match="source and target seem to be swapped") as caught:
+        oodometer.estimate(source, target)
+    assert "labels=…" not in str(caught.value)
+
+
+def test_error_for_unlabelled_source_names_the_likely_column() -> None:
+    source = pd.DataFrame({**TARGET_COLUMNS, "y_true": TARGET.labels})
+    with pytest.raises(InputError, match=r"pass columns=\{'label_column': 'y_true'\}"):
+        oodometer.estimate(source, TARGET.probs)
+    with pytest.raises(InputError, match=r"a pair \(probs, labels\), or a table with a column"):
+        oodometer.estimate(SOURCE.probs, TARGET.probs)

@@ -180,6 +180,41 @@ def test_text_has_methods_diagnostics_and_segments(assessment: oodometer.Assessm
     assert any(line.startswith("segment") for line in lines)
 
 
+def test_text_has_requested_metrics_and_short_lines() -> None:
+    source, target = toy_pair()
+    result = oodometer.estimate(
+        source, target, metrics="f1", bound=True, margin=0.05, replicates=20
+    )
+    text = str(result)
+    macro = next(each for each in result.metrics if (each.metric, each.scope) == ("f1", "macro"))
+    assert f"Expected metrics, mean over classes: f1 {macro.value:.2f}" in text
+    assert "The accuracy is at least" in text
+    assert result.additional is not None
+    assert len(result.additional.sentences) == 2
+    assert all(sentence in " ".join(text.split()) for sentence in result.additional.sentences)
+    assert max(len(line) for line in text.splitlines() if "plan_labels" not in line) <= 80
+
+
+def test_text_says_that_target_labels_are_valid_under_any_shift() -> None:
+    source, target = toy_pair()
+    labels = (range(40), np.asarray(target.labels)[:40])
+    with_labels = oodometer.estimate(source, target, target_labels=labels, replicates=20)
+    without = oodometer.estimate(source, target, replicates=20)
+    assert "Confidence interval (valid under any shift)" in str(with_labels)
+    assert "sampling error only" not in str(with_labels)
+    assert "sampling error only" not in with_labels._repr_html_()
+    assert "Confidence interval (sampling error only)" in str(without)
+
+
+def test_call_in_the_text_plans_the_labels(assessment: oodometer.Assessment) -> None:
+    assert assessment.plan_call in str(assessment)
+    assert "TARGET" not in str(assessment)
+    _, target = toy_pair()
+    call = assessment.plan_call.removesuffix('.to_csv("to_label.csv")')
+    plan = eval(call, {"oodometer": oodometer, "target": target})
+    assert len(plan.rows) == assessment.labels_needed
+
+
 def test_to_dict_round_trips_through_json(assessment: oodometer.Assessment) -> None:
     plain = assessment.to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain

@@ -59,6 +59,10 @@ def test_segments_learn_from_the_source_rows_of_the_same_segment() -> None:
     target, by = stack([calibrated_rows(3000, shift, 2) for shift in SHIFTS])
     with_source = oodometer.estimate(source, target, segment_by=by, source_segment_by=source_by)
     without = oodometer.estimate(source, target, segment_by=by)
+    notes = [
+        [note for note in r.notes if "source_segment_by" in note] for r in (with_source, without)
+    ]
+    assert [len(each) for each in notes] == [0, 1]
     errors = []
     for result in (with_source, without):
         truths = [target.correct[by == segment.value].mean() for segment in result.segments]

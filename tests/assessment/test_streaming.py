@@ -104,8 +104,12 @@ def assert_close(actual: Any, expected: Any, tolerance: float = 1e-12) -> None:
         assert actual == expected
 
 
-def in_memory(**options: Any) -> Assessment:
-    return oodometer.estimate(SOURCE, TARGET, **options)
+def in_memory(
+    *, segment_by: Any = None, target_labels: Any = None, history: Any = None, **options: Any
+) -> Assessment:
+    return Reference(SOURCE, **options).estimate(
+        TARGET, segment_by=segment_by, target_labels=target_labels, history=history
+    )
 
 
 def test_files_give_the_assessment_of_arrays(folder: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,9 @@ def test_results_equal_those_of_the_library(folder: Path) -> None:
         seed=3,
     )
     shown = estimated(folder, "source.parquet", "target.parquet", "--seed", "3")
-    assert shown == json.loads(json.dumps(result.to_dict()))
+    command = ("target.parquet", "--source", "source.parquet")
+    expected = replace(result, plan_arguments=command).to_dict()
+    assert shown == json.loads(json.dumps(expected))
 
 
 def test_gde_uses_the_other_model(folder: Path) -> None:
@@ -130,10 +133,18 @@ def test_output_is_short_and_names_the_target_in_the_next_step(folder: Path) -> 
     shown = run(folder, "estimate", *words, "--required", "0.99")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert len(shown.stdout.splitlines()) <= 25
-    assert "The required accuracy is 99.0 %: the estimate is below it" in shown.stdout
+    text = " ".join(shown.stdout.split())
+    assert "Below the required 99.0 %, including both intervals." in text
+    assert "required 99.0 % ✗ missed" in text
+    assert "✗ below" in text  # segments
+    line = run(folder, "estimate", *words, "--required", "0.99", "--metric", "f1", "--quiet").stdout
+    assert "required 99.0 %: missed; f1 0." in line
+    result = run_json(folder, "estimate", *words, "--required", "0.99")["required"]
+    assert result == {"level": 0.99, "result": "missed"}
     assert "not applicable" not in shown.stdout
     (command,) = [line for line in shown.stdout.splitlines() if line.startswith("  oodometer")]
-    assert command.startswith("  oodometer plan 'new site/target.parquet' --labels ")
+    start = "  oodometer plan 'new site/target.parquet' --source source.parquet --labels "
+    assert command.startswith(start)
     assert run(folder, *shlex.split(command)[1:]).returncode == 0
     assert (folder / "to_label.csv").is_file()
 
@@ -345,6 +356,7 @@ def test_labels_of_a_fully_labelled_target_are_ignored(folder: Path) -> None:
     table = columns(target, False) | {"label": ["rubbish"] * target.n}
     pq.write_table(pa.table(table), folder / "planted.parquet")
     result = estimated(folder, "source.parquet", "planted.parquet")
+    result["verdict"] = result["verdict"].replace("planted.parquet", "target.parquet")
     assert result == estimated(folder, "source.parquet", "target.parquet")
 
 
@@ -384,6 +396,7 @@ def write_invalid_files(folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     whole = (folder / "source.parquet").read_bytes()
     (folder / "cut.parquet").write_bytes(whole[: len(whole) // 2])
     lines = ["prob_0,prob_1,label", *["0.5,0.5,0"] * 20]
+    (folder / "source.xlsx").write_bytes(b"")
     (folder / "text.csv").write_text("\n".join([*lines, "0.5,maybe,1"]))
     (folder / "hole.csv").write_text("\n".join([*lines[:18], "0.5,nan,1", *lines[18:]]))
     (folder / "twice.csv").write_text("prob_0,prob_1,prob_1,label\n0.5,0.5,0.5,1\n")

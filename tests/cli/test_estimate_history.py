@@ -138,3 +138,23 @@ def test_history_table_with_other_files_is_an_error(folder: Path) -> None:
 def test_past_domain_without_labels_is_an_error(folder: Path) -> None:
     result = run(folder, *ESTIMATE, *history_options(*["target.parquet"] * 5))
     assert_one_line_error(result, "--history target.parquet has no labels")
+
+
+def test_past_domain_with_other_classes_is_an_error(folder: Path) -> None:
+    prob = np.linspace(0.1, 0.9, 50)
+    table = pa.table({"prob": prob, "label": (prob > 0.4).astype(int)})
+    pq.write_table(table, folder / "past_0.parquet")
+    files = [f"past_{j}.parquet" for j in range(6)]
+    k = toy_predictions(3).k
+    assert_one_line_error(
+        run(folder, *ESTIMATE, *history_options(*files)),
+        f"the source has {k} classes, domain 0 of the history has 2",
+    )
+
+
+def test_short_answer_says_that_past_domains_were_used(folder: Path) -> None:
+    files = [f"past_{j}.parquet" for j in range(6)]
+    shown = run(folder, *ESTIMATE, *history_options(*files)).stdout
+    (line,) = (line for line in shown.splitlines() if line.startswith("Typical range"))
+    assert line.endswith("(error from shift; uses 6 past domains)")
+    assert len(line) <= 80

@@ -67,7 +67,9 @@ def test_target_labels_give_the_numbers_of_a_label_column(folder: Path) -> None:
     write_labels(folder, *(f"{row},0.5,{labels[row]}" for row in range(60)), "61,0.5,")
     words = (*ESTIMATE, "target.parquet", "--target-labels", "labels.csv")
     assert run(folder, *words).stderr == ""
-    assert run_json(folder, *words) == run_json(folder, *ESTIMATE, "own.parquet")
+    result = run_json(folder, *words)
+    assert [note[:15] for note in result["notes"]] == ["1 of 61 rows of"]
+    assert result | {"notes": []} == run_json(folder, *ESTIMATE, "own.parquet")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +149,10 @@ def test_source_as_target_shows_the_bound_of_atc(folder: Path, words: tuple[str,
     shown = run(folder, *ESTIMATE, "source.parquet", *words, "--html", "same.html")
     assert shown.returncode == 0, shown.stderr
     text = " ".join(shown.stdout.split())
+    assert text.startswith("Source and target are the same rows")
+    assert "■ critical" in text
+    line = run(folder, *ESTIMATE, "source.parquet", *words, "--quiet").stdout
+    assert line.endswith("status critical: source and target are the same rows\n")
     assert "is within 12.1 points of the accuracy with a probability of at least 95 %" in text
     page = (folder / "same.html").read_text()
     assert "Source and target are the same rows" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,10 @@ def rounded(value: Any) -> Any:
 def test_batches_give_the_result_of_the_whole_file(folder: Path) -> None:
     whole = rounded(estimated(folder, "target.parquet", "--segment-by", "site"))
     for words in (["scores"], ["scores/part-*.parquet"], ["target.parquet", "--stream"]):
-        assert rounded(estimated(folder, *words, "--segment-by", "site")) == whole
+        result = rounded(estimated(folder, *words, "--segment-by", "site"))
+        # The next step names the target as it was given.
+        result["verdict"] = result["verdict"].replace(shlex.quote(words[0]), "target.parquet")
+        assert result == whole
 
 
 def test_workers_do_not_change_the_result(folder: Path) -> None:

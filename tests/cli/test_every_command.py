@@ -71,6 +71,16 @@ ARGUMENTS = {
     "methods": "",
     "cache": "",
     "demo": "",
+    "monitor init": "other --source source.csv --watched-score confidence",
+    "monitor add": "watch target.csv",
+    "monitor label": "watch labels.csv --batch target.csv",
+    "monitor audit": "watch --rows 3",
+    "monitor status": "watch",
+    "monitor report": "watch",
+    "monitor export": "watch --prometheus watch.prom",
+    "monitor acknowledge": "watch",
+    "monitor forget": "watch 2",
+    "monitor run": "target.csv --source source.csv --form row",
     "pool list": "",
     "pool show": "toy-mlp",
     "pool run": "little.toml",
@@ -109,6 +119,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     header = "model,trained_on,tested_on,accuracy,mine\n"
     (folder / "evaluations.csv").write_text(header + "\n".join(rows))
+    (folder / "labels.csv").write_text("row,label\n0,b\n7,c\n")
+    init = ("monitor", "init", "watch", "--source", "source.csv", "--form", "row")
+    assert run(folder, *init, "--quiet").returncode == 0
+    for name in ("target.csv", "source.csv"):
+        assert run(folder, "monitor", "add", "watch", name, "--quiet").returncode == 0
     # Some commands need the results of a study, and tests may run in any order.
     assert run(folder, "study", "run", "points.toml", "--quiet").returncode == 0
     return folder
@@ -287,6 +302,7 @@ COMMAND_LINE_ONLY = {
     "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "weights", "magnitude", "wordnet",
     "filler", "translator", "cache-dir", "save-examples", "examples-of", "strength", "no-identity",
     "verbose", "title", "date", "required",
+    "fail-drop", "fail-on", "fail-at", "use",  # of estimate and monitor status: gates
     "metric", "bound", "margin",  # of estimate: additional analyses
 }  # fmt: skip
 

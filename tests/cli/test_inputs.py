@@ -97,14 +97,42 @@ def test_predict_then_estimate_equals_estimate_with_a_model(forest: Path) -> Non
     assert [segment["segment"] for segment in direct["segments"]] == ["north", "south"]
 
 
-def test_report_of_a_model_is_written(forest: Path) -> None:
-    pytest.importorskip("altair")
-    result = run(
-        forest, "estimate", "--model", "forest.skops", "--source-data", "val.csv",
-        "--target-data", "new.csv", *INPUTS, "--replicates", "20", "--html", "report.html",
+def test_label_column_of_the_data_can_have_any_name(forest: Path) -> None:
+    table = pa_csv.read_csv(forest / "val.csv")
+    names = ["diagnosis" if name == "label" else name for name in table.column_names]
+    pa_csv.write_csv(table.rename_columns(names), forest / "named.csv")
+    words = (
+        "estimate", "--model", "forest.skops", "--target-data", "new.csv", *INPUTS,
+        "--replicates", "20", "--source-data",
     )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert "SHA-256 of val.csv" in (forest / "report.html").read_text()
+    named = run_json(forest, *words, "named.csv", "--label-column", "diagnosis")
+    assert named["estimates"] == run_json(forest, *words, "val.csv")["estimates"]
+    assert_one_line_error(
+        run(forest, *words, "named.csv"),
+        "named.csv has no labels",
+        "Columns: x0, x1, x2, region, diagnosis.",
+        "name the column with --label-column",
+    )
+    renamed = ["truth" if name == "diagnosis" else name for name in names]
+    pa_csv.write_csv(table.rename_columns(renamed), forest / "named.csv")
+    assert_one_line_error(run(forest, *words, "named.csv"), "name it with --label-column truth")
+
+
+def test_report_of_a_model_is_the_same_by_both_commands(forest: Path) -> None:
+    pytest.importorskip("altair")
+    words = (
+        "--model", "forest.skops", "--source-data", "val.csv", "--target-data", "new.csv",
+        *INPUTS, "--replicates", "20", "--html", "report.html",
+    )  # fmt: skip
+    pages = []
+    for command in ("estimate", "report"):
+        result = run(forest, command, *words)
+        assert result.returncode == 0, result.stderr
+        page = (forest / "report.html").read_text()
+        assert "SHA-256 of val.csv" in page
+        assert f"<code>oodometer {command} --model" in page
+        pages.append(page.replace(f"<code>oodometer {command} ", ""))
+    assert pages[0] == pages[1]
 
 
 @pytest.mark.parametrize(
@@ -197,11 +225,75 @@ def test_unknown_class_and_inapplicable_method_say_what_would_help(folder: Path)
         run(folder, "estimate", "source_classes.csv", "target_classes.csv", "--method", "atc-mc"),
         "Most methods need scores of source and target: one column per class, prob_…",
     )
+
+
+def write_classes(folder: Path) -> None:
+    """Write files of predicted classes with regions: source, target, and a target with some labels."""
+    rng = np.random.default_rng(5)
+    for name, n, shares in (("val", 900, (0.4, 0.3, 0.3)), ("new", 700, (0.2, 0.5, 0.3))):
+        labels = rng.choice(3, n, p=shares)
+        predicted = np.where(rng.random(n) < 0.8, labels, rng.integers(0, 3, n))
+        columns: dict[str, Any] = {
+            "pred": NAMES[predicted],
+            "region": np.array(["north", "south"])[rng.integers(0, 2, n)],
+        }
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet", row_group_size=200)
+        known = np.arange(n) < (n if name == "val" else 80)
+        columns["label"] = np.where(known, NAMES[labels], "")
+        pq.write_table(pa.table(columns), folder / f"{name}_labels.parquet", row_group_size=200)
+    (folder / "parts").mkdir()
+    table = pq.read_table(folder / "new.parquet")
+    for number, start in enumerate((0, 250, 400)):
+        stop = (250, 400, 700)[number]
+        pq.write_table(table.slice(start, stop - start), folder / "parts" / f"{number}.parquet")
+
+
+@pytest.mark.parametrize(
+    "words", [("--stream",), ("--workers", "2"), ("--stream", "--segment-by", "region")]
+)
+@pytest.mark.parametrize("target", ["new.parquet", "new_labels.parquet"])
+def test_predicted_classes_are_read_in_batches(
+    tmp_path: Path, words: tuple[str, ...], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_classes(tmp_path)
+    files = ("estimate", "val_labels.parquet", target, "--replicates", "20")
+    monkeypatch.setattr("oodometer.data.batch_reader.PARTITION_ROWS", 200)
+    batches = run_json(tmp_path, *files, *words)
+    whole = run_json(tmp_path, *files, *words[1:] if "--stream" in words else ())
+    assert batches["headline"] == whole["headline"]
+    assert "bbse" in [each["method"] for each in batches["estimates"]]
+    assert batches["estimates"] == whole["estimates"]
+    assert batches["diagnostics"] == whole["diagnostics"]
+    for first, second in zip(batches["segments"], whole["segments"], strict=True):
+        assert first["segment"] == second["segment"]
+        assert first["value"] == pytest.approx(second["value"], abs=1e-9)
+
+
+def test_folders_of_predicted_classes_are_one_target(tmp_path: Path) -> None:
+    write_classes(tmp_path)
+    words = ("estimate", "val_labels.parquet", "--replicates", "20")
+    parts = run_json(tmp_path, *words, "parts")
+    assert parts["estimates"] == run_json(tmp_path, *words, "new.parquet")["estimates"]
+    pq.write_table(pa.table({"pred": ["cat", "wolf"]}), tmp_path / "parts" / "3.parquet")
     assert_one_line_error(
-        run(folder, "estimate", "source_classes.csv", "target_classes.csv", "--stream"),
-        "predicted classes but no scores",
-        "single file below 1 GB",
+        run(tmp_path, *words, "parts"),
+        "3.parquet: ",
+        "'wolf' in row 1",
+        "name all classes with --class-names",
     )
+    pq.write_table(pa.table({"prob": [0.1, 0.2]}), tmp_path / "parts" / "3.parquet")
+    assert_one_line_error(run(tmp_path, *words, "parts"), "different columns")
+
+
+def test_rows_to_label_are_planned_from_predicted_classes(tmp_path: Path) -> None:
+    write_classes(tmp_path)
+    words = ("plan", "new.parquet", "--source", "val_labels.parquet", "--labels", "60")
+    result = run(tmp_path, *words, "-o", "to_label.csv")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "Label 60 of 700 rows for a confidence interval of ±8.4 points.\n"
+    lines = (tmp_path / "to_label.csv").read_text().splitlines()
+    assert lines[0] == "row,label"
+    assert len(lines) == 61
 
 
 def test_npz_with_predicted_classes(folder: Path) -> None:

@@ -96,6 +96,8 @@ def test_no_message_names_python_code_after_translation() -> None:
         ("For raw scores use logits: columns logit_… or --logit-columns; in Python, "
          "Predictions.from_logits.", "For raw scores use logits: columns logit_… or "
          "--logit-columns."),
+        ("Name it with logit_columns='Net (a)' (in Python, for estimate: columns={'logit_columns': "
+         "'Net (a)'}).", "Name it with --logit-columns 'Net (a)'."),
         ("pass --trust-code (in Python, trust_code=True).", "pass --trust-code."),
         ('use probs (Predictions.from_probs; for a model, outputs="probs").',
          "use columns prob_… or --prob-columns; for a model, --outputs probs."),

@@ -10,7 +10,12 @@ from unittest import mock
 import pytest
 import typer
 
-from oodometer.cli._options import ModelOptions, WorkerOptions, with_option_groups
+from oodometer.cli._options import (
+    ModelOptions,
+    WorkerOptions,
+    given_options,
+    with_option_groups,
+)
 from oodometer.core.errors import InputError
 
 
@@ -32,6 +37,28 @@ def test_a_group_becomes_its_options_in_place() -> None:
     assert inspect.signature(draw).parameters["y"].default == 2
     draw(name="a", x=5, y=6, size=7)
     assert calls == [("a", Corner(x=5, y=6), 7)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    corner: Corner
+    width: Annotated[int, typer.Option(help="Width.")] = 4
+
+
+def test_groups_of_groups_are_expanded_and_made() -> None:
+    calls = []
+
+    @with_option_groups
+    def draw(*, frame: Frame, corner: Corner) -> None:
+        """Draw."""
+        calls.append((frame, corner))
+
+    # Both groups have the options of the corner, which appear once.
+    assert list(inspect.signature(draw).parameters) == ["x", "y", "width"]
+    draw(x=5, y=2, width=4)
+    corner = Corner(x=5, y=2)
+    assert calls == [(Frame(corner=corner, width=4), corner)]
+    assert given_options(calls[0][0]) == {"--x": 5}
 
 
 def test_pixel_scaling_is_passed_to_onnx_models() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from oodometer.assessment.ppi import MIN_LABELS
 from oodometer.core.predictions import Predictions
@@ -87,7 +90,7 @@ def test_command_of_the_verdict_runs(folder: Path) -> None:
 def test_rows_are_printed_without_output(folder: Path) -> None:
     result = run(folder, "plan", "target.parquet", "--half-width", "0.2")
     assert result.returncode == 0
-    rows = result.stdout.partition(").")[2]
+    rows = result.stdout.partition("points.")[2]
     assert len(rows.split(",")) == MIN_LABELS
 
 
@@ -106,3 +109,75 @@ def test_output_must_be_a_csv_file(folder: Path) -> None:
 )
 def test_half_width_must_be_a_fraction(folder: Path, width: str, message: str) -> None:
     assert_one_line_error(run(folder, "plan", "target.parquet", "--half-width", width), message)
+
+
+@pytest.mark.parametrize("shown", ["text", "details", "json"])
+def test_printed_command_repeats_the_source_and_the_columns(tmp_path: Path, shown: str) -> None:
+    source, target = toy_predictions(600), toy_predictions(600, sharpness=0.3, seed=1)
+    for name, rows in {"a source.csv": source, "new.csv": target}.items():
+        columns: dict[str, Any] = {f"score_{j}": rows.probs[:, j] for j in range(rows.k)}
+        if rows is source:
+            columns["truth"] = rows.labels
+        csv.write_csv(pa.table(columns), tmp_path / name)
+    options = ("--prob-columns", "score_", "--label-column", "truth", "--method", "atc-mc")
+    words = ("estimate", "a source.csv", "new.csv", *options)
+    if shown == "json":
+        text = run_json(tmp_path, *words)["verdict"]
+    else:
+        text = run(tmp_path, *words, *(["--verbose"] if shown == "details" else [])).stdout
+    command = text[text.index("oodometer plan") :].splitlines()[0]
+    _, *arguments = shlex.split(command)
+    assert arguments[:4] == ["plan", "new.csv", "--source", "a source.csv"]
+    result = run(tmp_path, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "to_label.csv").is_file()
+
+
+def label_rows(folder: Path, n_labels: int) -> None:
+    """Fill in the true classes of the first rows of to_label.csv."""
+    target = toy_predictions(3000, seed=1)
+    assert target.labels is not None
+    first, *lines = (folder / "to_label.csv").read_text().splitlines()
+    rows = [int(line.split(",")[0]) for line in lines]
+    labels = [target.labels[row] if j < n_labels else "" for j, row in enumerate(rows)]
+    filled = [f"{line}{label}" for line, label in zip(lines, labels, strict=True)]
+    (folder / "to_label.csv").write_text("\n".join([first, *filled]) + "\n")
+
+
+def test_rows_of_a_plan_are_in_random_order_and_may_be_partly_labelled(folder: Path) -> None:
+    written = run(folder, "plan", "target.parquet", "--labels", "300", "-o", "to_label.csv")
+    assert "in random order" in written.stderr
+    rows = run_json(folder, "plan", "target.parquet", "--labels", "300")["rows"]
+    assert rows != sorted(rows)
+    assert 1200 < sum(rows[:100]) / 100 < 1800  # of 3,000 rows
+    words = ("estimate", "source.parquet", "target.parquet", "--target-labels", "to_label.csv")
+    label_rows(folder, 100)
+    result = run_json(folder, *words)
+    assert result["headline"]["method"] == "ppi++"
+    assert result["notes"][0].startswith(
+        "200 of 300 rows of the plan have no label; the interval is valid if the labelled rows are "
+        "a random sample"
+    )
+    run(folder, "plan", "target.parquet", "--labels", "300", "-o", "to_label.csv")
+    label_rows(folder, 300)
+    assert run_json(folder, *words)["notes"] == []
+
+
+def test_few_labels_are_reported_in_a_note(folder: Path) -> None:
+    run(folder, "plan", "target.parquet", "--labels", "10", "-o", "to_label.csv")
+    label_rows(folder, 10)
+    words = ("estimate", "source.parquet", "target.parquet", "--target-labels", "to_label.csv")
+    result = run_json(folder, *words)
+    (known,) = [row for row in result["estimates"] if row["method"] == "wilson"]
+    low, value, high = (f"{100 * known[name]:.1f}" for name in ("low", "value", "high"))
+    assert result["headline"]["method"] != "ppi++"
+    assert result["notes"] == [
+        "10 labels are too few for the headline (at least 25 are needed); on these rows the "
+        f"accuracy is {value} % ({low}–{high})."
+    ]
+
+
+def test_source_of_a_plan_needs_labels(folder: Path) -> None:
+    words = ("plan", "target.parquet", "--source", "target.parquet")
+    message = "target.parquet has no labels, which --source needs. Name the column with the true"
+    assert_one_line_error(run(folder, *words), message, "--label-column COLUMN.")

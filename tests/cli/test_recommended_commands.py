@@ -51,10 +51,34 @@ NOT_RUN = {
         "oodometer pool run little.toml --workers 2",
     ),
     "oodometer pool run SPEC": ("SPEC is a pool", "oodometer pool run little.toml"),
+    "oodometer monitor init watch --source validation.parquet": (
+        "the monitor of the other examples has other settings",
+        "oodometer monitor init other --source validation.parquet",
+    ),
+    "oodometer monitor init {…} --source FILE": (
+        "the folder is that of the message",
+        "oodometer monitor init other --source validation.parquet",
+    ),
+    "oodometer monitor label DIR FILE": (
+        "DIR is a monitor",
+        "oodometer monitor label watch labelled.csv",
+    ),
+    'oodometer monitor run --source val.parquet "scores/*.parquet" --html a.html': (
+        "a monitor cannot tell from two batches, and exits with 3",
+        'oodometer monitor run --source validation.parquet "scores/*.parquet" --form row',
+    ),
+    "oodometer monitor run b.csv --source a.csv --time-column ts --period day": (
+        "a monitor cannot tell from few batches, and exits with 3",
+        "oodometer monitor run january.parquet --source validation.parquet --time-column ts "
+        "--period day --form row",
+    ),
     "oodometer study run SPEC": ("SPEC is a study", "oodometer study run digits.toml"),
 }
 # Command whose arguments are optional, because options can replace them.
-NEEDS_FILES_OR_A_MODEL = ("oodometer estimate",)
+NEEDS_FILES_OR_A_MODEL = (
+    "oodometer estimate",
+    "oodometer report",
+)
 POOL = """
 name = "little"
 group = "hypersphere"
@@ -180,7 +204,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_scores(folder / "validation.parquet", 200, 0)
     names = ("new_site", "january", "february", "scores/a", "scores/b")
     for seed, name in enumerate(names, start=1):
-        write_scores(folder / f"{name}.parquet", 100, seed, label=[None] * 100)
+        days = [f"2026-01-{1 + j // 10:02d}" for j in range(100)]
+        write_scores(folder / f"{name}.parquet", 100, seed, label=[None] * 100, ts=days)
+    init = ("monitor", "init", "watch", "--source", "validation.parquet", "--form", "row")
+    assert run(folder, *init, "--quiet").returncode == 0
+    for seed in range(1, 4):
+        write_scores(folder / f"scores_2026-03-{seed:02d}.parquet", 100, 10 + seed)
+        added = run(folder, "monitor", "add", "watch", f"scores_2026-03-{seed:02d}.parquet")
+        assert added.returncode == 0
+    audit = ("monitor", "audit", "watch", "--rows", "1", "--output", "to_label.csv")
+    assert run(folder, *audit).returncode == 0
+    header, *to_label = (folder / "to_label.csv").read_text().splitlines()
+    (folder / "labelled.csv").write_text("\n".join([header, *(f"{row}1" for row in to_label)]))
     for seed, name in enumerate(("model", "a", "b", "c")):
         write_onnx(folder / f"{name}.onnx", seed)
     for number in range(8):
@@ -197,11 +232,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "digits.toml").write_text(STUDY + "".join(models))
     (folder / "labels.csv").write_text("row,label\n0,1\n1,2\n")
     rows = [
-        (f"m{i}", f"d{i % 2}", f"d{j}", 0.5 + 0.02 * i + 0.1 * j, float(i * j))
+        (
+            f"m{i}",
+            f"d{i % 2}",
+            f"d{j}",
+            0.5 + 0.02 * i + 0.1 * j,
+            float(i * j),
+            i * 0.1,
+            i % 4 * 0.1,
+        )
         for i in range(6)
         for j in range(3)
     ]
-    keys = ("model", "trained_on", "tested_on", "accuracy", "mine")
+    keys = ("model", "trained_on", "tested_on", "accuracy", "mine", "ni-randaugment", "atc-mc")
     table = {key: list(values) for key, values in zip(keys, zip(*rows, strict=True), strict=True)}
     pq.write_table(pa.table(table), folder / "evaluations.parquet")
     lines = [f"m{i},{0.6 + 0.03 * i},{0.4 + 0.04 * i}" for i in range(6)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from oodometer.cli._options import DatasetFileOptions, ModelOptions
-from oodometer.cli.estimate import ModelInputs
 from oodometer.testing import toy_pair
 from tests.cli.test_estimate import columns
 from tests.cli.test_study import MODEL, SPEC
@@ -113,19 +110,21 @@ def test_report_takes_the_options_of_estimate(folder: Path, case: str) -> None:
     assert expected[case] in pages[0]
 
 
-# A report is made of files of predictions, so `report` has no options of a model and its data.
-MODEL_OPTIONS = {
-    f"--{each.name.replace('_', '-')}"
-    for group in (ModelInputs, DatasetFileOptions, ModelOptions)
-    for each in fields(group)
-}
-
-
 def test_report_has_every_option_of_an_estimate(folder: Path) -> None:
     helps = [run(folder, name, "--help").stdout for name in ("estimate", "report")]
     estimate, report = (set(re.findall(r"--[a-z][a-z-]*[a-z](?![a-z-])", text)) for text in helps)
-    assert estimate - report == {"--fail-below", "--verbose"} | MODEL_OPTIONS - report
-    assert "--model" in MODEL_OPTIONS
+    assert estimate - report == {"--verbose"}
+    assert {"--model", "--source-data", "--target-data", "--fail-below"} <= report
+
+
+def test_fail_below_sets_the_exit_code_after_the_report_is_written(folder: Path) -> None:
+    words = ("source.parquet", "target.parquet", "--replicates", "20", "--fail-below")
+    assert run(folder, "report", *words, "0.01").returncode == 0
+    (folder / "report.html").unlink()
+    result = run(folder, "report", *words, "0.99")
+    assert result.returncode == 1
+    assert " below 99 %" in result.stderr
+    assert (folder / "report.html").exists()
 
 
 def test_title_and_date_of_a_study_are_options(folder: Path) -> None:
@@ -183,6 +182,17 @@ def test_quiet_prints_the_path_of_the_report(folder: Path) -> None:
 
 
 INVALID = {
+    "nothing": ((), "WHAT is missing. Give two files of predictions, a model"),
+    "file and model": (
+        ("source.parquet", "--model", "m:f"),
+        "Both SOURCE (source.parquet) and --mo",
+    ),
+    "model without data": (("--model", "m:f"), "--source-data is missing"),
+    "model of a study": (("rows.parquet", "--outputs", "probs"), "--outputs does not apply to"),
+    "two targets": (
+        ("source.parquet", "target.parquet", "target.parquet"),
+        "A report applies to one target, and several were given",
+    ),
     "one file of outputs": (("source.parquet",), "has no column 'model'"),
     "no file": (("nowhere.parquet",), "There is no file 'nowhere.parquet'"),
     "by without a target": (("rows.parquet", "--segment-by", "site"), "Give a TARGET too"),

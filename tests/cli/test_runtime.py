@@ -100,7 +100,7 @@ def test_group_without_a_command_shows_its_help(tmp_path: Path) -> None:
 
 def test_help_lists_the_exit_codes(tmp_path: Path) -> None:
     lines = run(tmp_path, "--help").stdout.partition("Exit codes:\n")[2].split("\n")
-    assert [line.split()[0] for line in lines if line] == ["0", "1", "2", "130", "141"]
+    assert [line.split()[0] for line in lines if line] == ["0", "1", "2", "3", "130", "141"]
 
 
 def test_notes_go_to_standard_error_unless_quiet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def test_bash_completes_commands_options_and_names(tmp_path: Path) -> None:
     expected = {
         "oodometer inv": "invariance",
         "oodometer pool st": "status",
-        "oodometer estimate --fail": "--fail-below",
+        "oodometer estimate --fail-b": "--fail-below",
         "oodometer study run --qui": "--quiet",
         "oodometer rank --transform rot": "rotate",
         "oodometer methods --family est": "estimator",

@@ -286,7 +286,8 @@ def test_duplicate_column_is_reported(frame: Any) -> None:
 def test_probs_and_logits_together_are_ambiguous() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6], "logits": [[1.0, 2.0]]})
     assert error_of(table) == (
-        "The table has both probabilities and logits. Choose with --prob-columns or --logit-columns."
+        "The table has both probabilities and logits. Choose with prob_columns='…' or "
+        "logit_columns='…' (in Python, for estimate: columns={'prob_columns': '…'})."
     )
     assert error_of(table, prob_columns="prob_", logit_columns="logits") == (
         "Both probs and logits are named. Name only one of them."
@@ -303,7 +304,7 @@ def test_prefix_of_a_list_column_name_is_not_a_match() -> None:
 def test_error_without_scores_lists_expected_and_actual_columns() -> None:
     message = error_of(pa.table({"a": [1], "b": [2]}))
     assert message.startswith("There are no scores: expected columns prob_0, prob_1, … or logit_0,")
-    assert message.endswith("Columns: a, b. Name yours with --prob-columns or --logit-columns.")
+    assert "Columns: a, b. Name yours with prob_columns='…' or logit_columns='…' (in" in message
     assert error_of(pa.table({"a": [1], "b": [2]}), prob_columns="q_") == (
         "There is no column 'q_' or with that prefix. Columns: a, b."
     )
@@ -440,7 +441,27 @@ def test_single_number_column_is_the_score_of_the_second_class(
 
 def test_single_probability_above_1_raises() -> None:
     message = error_of(pa.table({"prob": [0.5, 1.5]}))
-    assert message.startswith("probs must be between 0 and 1; row 1, class 0 is -0.5")
+    assert message.startswith("probs must be between 0 and 1; row 1, class 1 is 1.5")
+
+
+def test_table_without_rows_raises() -> None:
+    message = error_of(pa.table({"prob": pa.nulls(0), "label": pa.nulls(0)}))
+    assert message == "probs has no rows; expected at least one."
+
+
+@pytest.mark.parametrize("name", ["prob", "probs", "prob_1"])
+def test_percent_signs_raise_with_the_correction(name: str) -> None:
+    columns = {"prob_0": [0.5, 0.6]} if name == "prob_1" else {}
+    message = error_of(pa.table({**columns, name: ["0.377", "37.7%"]}))
+    assert message.startswith(f"The column {name!r} is text with percent signs: row 1 is '37.7%'")
+    assert message.endswith("Remove the percent signs and divide the numbers by 100.")
+
+
+def test_long_list_of_columns_ends_with_an_ellipsis() -> None:
+    table = pa.table({f"c{j}": [1.0] for j in range(13)} | {"prob": [0.5]})
+    message = error_of(table, prob_columns="probb")
+    assert "Did you mean 'prob'?" in message
+    assert message.endswith("c10, c11, …")
 
 
 def test_columns_per_class_take_precedence_over_a_single_column() -> None:
@@ -508,13 +529,15 @@ def test_numeric_file_is_read_without_importing_pandas(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "option"),
+    ("column", "argument"),
     [
-        ("predicted_probability", "--prob-columns predicted_probability"),
-        ("Logits of net", "--logit-columns 'Logits of net'"),
-        ("y_pred", "--pred-column y_pred"),
+        ("predicted_probability", "prob_columns"),
+        ("Logits of net", "logit_columns"),
+        ("y_pred", "pred_column"),
     ],
 )
-def test_columns_that_may_hold_scores_are_named(column: str, option: str) -> None:
-    with pytest.raises(InputError, match=f"If '{column}' has .* name it with {option}"):
+def test_columns_that_may_hold_scores_are_named(column: str, argument: str) -> None:
+    with pytest.raises(
+        InputError, match=f"If '{column}' has .* name it with {argument}='{column}'"
+    ):
         Predictions.from_frame(pa.table({"age": [1, 2], column: [0.1, 0.9]}))

@@ -351,8 +351,8 @@ def test_npz_with_python_objects_raises_without_running_code(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"scores": PROBS}, "a.npz: Expected one of the arrays probs and logits; got neither. Arrays: scores. Name one with --prob-columns or --logit-columns."),
-        ({"probs": PROBS, "logits": PROBS}, "a.npz: Expected one of the arrays probs and logits; got both. Arrays: probs, logits. Name one with --prob-columns or --logit-columns."),
+        ({"scores": PROBS}, "a.npz: Expected one of the arrays probs and logits; got neither. Arrays: scores. Name one with prob_columns='…' or logit_columns='…' (in Python, for estimate: columns={'prob_columns': '…'})."),
+        ({"probs": PROBS, "logits": PROBS}, "a.npz: Expected one of the arrays probs and logits; got both. Arrays: probs, logits. Name one with prob_columns='…' or logit_columns='…' (in Python, for estimate: columns={'prob_columns': '…'})."),
         ({"probs": PROBS * 2}, "a.npz: probs must "),
         ({"probs": PROBS, "labels": LABELS[:5]}, "a.npz: There are 40 rows but 5 labels."),
         ({"probs": PROBS, "class_names": np.array("cat")}, "a.npz: There are 12 classes but 1 class names."),
@@ -457,3 +457,11 @@ def test_unknown_label_column_is_reported(tmp_path: Path) -> None:
     pq.write_table(table_of(PROBS[:, :2] / PROBS[:, :2].sum(axis=1, keepdims=True)), path)
     expected = "a.parquet: There is no column 'truth' in the table. Columns: prob_0, prob_1."
     assert error_of(path, label_column="truth") == expected
+
+
+def test_rows_without_a_label_are_counted(tmp_path: Path) -> None:
+    for label in ("1", "yes"):
+        lines = ["prob_no,prob_yes,label", *[f"0.5,0.5,{label}", "0.5,0.5,"] * 3]
+        (tmp_path / "a.csv").write_text("\n".join(lines))
+        message = error_of(tmp_path / "a.csv")
+        assert "'label' has no label in 3 of 6 rows, the first of which is row 1." in message

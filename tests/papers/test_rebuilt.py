@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.studies import _comparison_page, _pages, ablations, ao
+from benchmarks.studies import _comparison_page, _pages
 from benchmarks.studies._aligned_translations import Aligned
 from benchmarks.studies._claims import ClaimResult
 from benchmarks.studies._pages import Page
@@ -149,14 +148,6 @@ def test_accuracies_are_reported_id_and_ood() -> None:
     )
 
 
-def test_ablation_cells_keep_their_numbers() -> None:
-    grid = ablations.Grid(("images", "τ"), [("500", "0.67 ± 0.05"), ("20", "–")])
-    cells = ablations.long_rows({"size": ("words", grid)})
-    assert [(cell["row"], cell["column"], cell["value"]) for cell in cells] == [
-        ("500", "images", 500.0), ("500", "τ", 0.67), ("20", "images", 20.0), ("20", "τ", None),
-    ]  # fmt: skip
-
-
 def test_agreement_on_the_line_is_exact_if_models_find_the_same_rows_hard() -> None:
     """Then two models agree exactly where both are correct: at the lower of their accuracies."""
     rng = np.random.default_rng(0)
@@ -176,34 +167,3 @@ def test_agreement_on_the_line_is_exact_if_models_find_the_same_rows_hard() -> N
     assert all(len(one) == 8 for one in every.values())
     lesser = np.array([(target.classes[j] == target.classes[j - 1]).mean() for j in range(1, 8)])
     assert np.abs(every["gde"][1:] - lesser).max() < 1e-9
-
-
-def ao_rows() -> dict[str, list[Any]]:
-    """Return two tasks, with attacks and corruptions only for the first."""
-    rng = np.random.default_rng(0)
-    rows: list[dict[str, Any]] = []
-    for task, domains in {"pacs": "ab", "sentiment": "cd"}.items():
-        for number in range(24):
-            home = domains[number % 2]
-            for tested in [*domains, *([f"{home}/fog-3"] if task == "pacs" else [])]:
-                values = {name: rng.random() for name in ao.METRICS}
-                if task == "sentiment":
-                    values["adversarial_error"] = float("nan")
-                rows.append({"model": f"{task}-{number}", "trained_on": home, "tested_on": tested,
-                             "accuracy": rng.random(), "task": task, "n": 100, **values,
-                             "recipe.augment": ("none", "augmix")[number // 2 % 2],
-                             "recipe.few_shot": 20 if number >= 22 else None})  # fmt: skip
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def test_correlation_page_counts_pairs_and_shows_missing_values() -> None:
-    table = EvaluationTable.read(ao_rows(), measures=ao.METRICS)
-    text = ao.page(table).text()
-    assert "PACS (2 pairs;" in text
-    assert "and reviews (2 pairs," in text
-    assert "four factors have an eigenvalue of 1 or more" in text
-    assert "Loadings on PACS after equamax" in text
-    assert "those of 22 networks that are trained on full datasets; 2 others" in text
-    assert "| variable " in text
-    line = next(one for one in text.splitlines() if one.startswith("| ID adversarial_error"))
-    assert [cell.strip() for cell in line.split("|")][5] == "–", "there are no attacks on texts"

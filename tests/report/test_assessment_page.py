@@ -80,21 +80,23 @@ def test_required_accuracy_is_a_line_and_part_of_the_verdict(
 ) -> None:
     options: dict[str, Any] = {"title": "t", "reproduce": {}}
     page = assessment_page(assessment, source, target, required=0.995, date="1 May", **options)
-    assert "The required accuracy is 99.5 %: the estimate is below it" in words(page)
+    assert "elow the required 99.5 %" in words(page)
+    assert re.search(r'class="light (critical|warning)"[^%]*required accuracy (missed|unc)', page)
+    assert "below required" in words(page)  # segments
     assert '<line class="required" x1="99.5%"' in page
     assert page.count("required: 99.5 %") == 2  # in the charts of methods and segments
     assert '<p class="quiet date">1 May</p>' in page
     plain = assessment_page(assessment, source, target, **options)
     assert "required: " not in plain
+    assert "below required" not in plain
     assert 'class="quiet date"' not in plain
 
 
 def test_next_step_names_the_target(
     source: Predictions, target: Predictions, assessment: Assessment
 ) -> None:
-    page = assessment_page(
-        assessment, source, target, title="t", reproduce={}, target_name="new site.csv"
-    )
+    named = replace(assessment, plan_arguments=("new site.csv",))
+    page = assessment_page(named, source, target, title="t", reproduce={})
     assert (
         f"<code>oodometer plan &#39;new site.csv&#39; --labels {assessment.labels_needed}" in page
     )

@@ -110,8 +110,8 @@ STORY = [
 def test_hits_are_counted() -> None:
     first, second, third = headline_sentences(headline_rows(STORY))
     assert first == (
-        "On average over 3 shifts, the tool said 73.0 %, the truth was 64.7 %, inside the typical "
-        "range in 2 of 3 cases."
+        "The estimates are 9.0 points off on average over 3 test sets; the typical range contains "
+        "the truth in 2 of 3 cases."
     )
     assert second == (
         "In 1 of 3 cases, the tool was at most 5 points off; its largest error was 20.0 points "
@@ -126,7 +126,7 @@ def test_hits_are_counted() -> None:
 def test_page_tells_the_story_before_the_methods() -> None:
     page = comparison_page([*STORY, Comparison("hail", 0.5, {"a": Estimate(0.5)})], title="t")
     order = [page.index(text) for text in (
-        "inside the typical range in 2 of 3", 'data-chart="headlines-spec"', 'class="told"',
+        "contains the truth in 2 of 3", 'data-chart="headlines-spec"', 'class="told"',
         '<h2 id="summary">', 'class="errors"',
     )]  # fmt: skip
     assert order == sorted(order)

@@ -25,7 +25,7 @@ from oodometer.report.notebook import (
     NotebookTable,
     render_notebook,
 )
-from oodometer.studies import compare_measures
+from oodometer.studies import compare_measures, compare_with_reference
 from oodometer.studies.analysis import run_analysis
 from oodometer.testing import toy_pair
 
@@ -135,6 +135,31 @@ def analysis() -> ResultViews:
     )
 
 
+def robustness() -> ResultViews:
+    values = np.linspace(30.0, 90.0, 12)
+    return compare_with_reference(
+        {
+            "model": [HOSTILE, *(f"m{j}" for j in range(11))],
+            "val": values,
+            HOSTILE: values - 10,
+            "new": values[::-1] / 2,
+        },
+        "val",
+    )
+
+
+def robustness_of_two_models() -> ResultViews:
+    return compare_with_reference(
+        {"model": ["a", "b"], "val": [0.9, 0.8], HOSTILE: [0.5, 0.4]}, "val"
+    )
+
+
+def plan() -> ResultViews:
+    rows = hostile_pair()[1]
+    ids = [f"{row} {HOSTILE}" for row in range(rows.n)]
+    return oodometer.plan_labels(Predictions.from_probs(rows.probs, ids=ids), n_labels=rows.n)
+
+
 # Each kind of result, and its kinds of charts; those in the second list do not apply to it.
 KINDS: dict[Callable[[], ResultViews], tuple[list[str], list[str]]] = {
     assessment: (["methods", "segments", "confidence", "reliability", "classes"], []),
@@ -146,6 +171,9 @@ KINDS: dict[Callable[[], ResultViews], tuple[list[str], list[str]]] = {
     evaluation: (["metrics", "classes"], ["corruptions"]),
     evaluation_of_images: (["metrics", "corruptions"], ["classes"]),
     comparison: (["overview", "scatter", "correlations", "regret"], []),
+    robustness: (["drops", "correlations", "scatter"], []),
+    robustness_of_two_models: (["drops"], ["correlations", "scatter"]),
+    plan: (["labels", "confidence"], []),
     analysis: (["ρ", "environments", "undefined", "ρ, pooled", "evaluations"], []),
 }
 

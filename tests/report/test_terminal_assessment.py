@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,17 @@ def details(width: int, **settings: Any) -> str:
     source, target = toy_pair()
     result = oodometer.estimate(source, target, **settings)
     out = io.StringIO()
-    terminal_assessment.show_details(Console(file=out, width=width), result, target=PATH)
+    result = replace(result, plan_arguments=(PATH,))
+    terminal_assessment.show_details(Console(file=out, width=width), result)
     return out.getvalue()
 
 
 def answer(assessment: Assessment, width: int = 80, **settings: Any) -> str:
     out = io.StringIO()
     result = TargetResult(
-        target=PATH, assessment=assessment, additional=settings.pop("additional", None)
+        target=PATH,
+        assessment=replace(assessment, plan_arguments=(PATH,)),
+        additional=settings.pop("additional", None),
     )
     terminal_assessment.show_answer(Console(file=out, width=width), result, **settings)
     return out.getvalue()
@@ -62,7 +66,7 @@ def test_details_show_intervals_first_and_do_not_repeat_them() -> None:
         assert text.partition(" Estimates method ")[0].count(format_interval(interval)) == 1
     assert f"Typical range: {result.typical_range_text}" in text
     assert all(sentence in text for sentence in result.explanation)
-    assert f"{result.next_step}: {result.plan_command_for(PATH)}" in text
+    assert f"{result.next_step}: {replace(result, plan_arguments=(PATH,)).plan_command}" in text
     assert all(estimate.assumes in text for estimate in result.estimates)
 
 

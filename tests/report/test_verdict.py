@@ -14,6 +14,7 @@ from oodometer.core.results import Diagnostic, Estimate, Status
 from oodometer.report.verdict import (
     compare_with_required,
     headline_problems,
+    required_result,
     short_verdict,
     worst_segments,
 )
@@ -78,20 +79,28 @@ def test_required_accuracy_is_compared_with_estimate_and_intervals(assessment: A
         headline=replace(assessment.headline, estimate=estimate),
         shift=replace(assessment.shift, low=0.6, high=0.9),
     )
+    both = "including both intervals."
     expected = {
-        0.7: "70.0 %: the estimate meets it, the confidence interval is above it and the typical "
-        "range includes it.",
-        0.8: "80.0 %: the estimate meets it, the confidence interval includes it and the typical "
-        "range includes it.",
-        0.95: "95.0 %: the estimate is below it, the confidence interval is below it and the "
-        "typical range is below it.",
-    }
-    for required, sentence in expected.items():
-        assert compare_with_required(result, required) == f"The required accuracy is {sentence}"
+        0.5: ("met", f"Above the required 50.0 %, {both}"),
+        0.7: ("uncertain", "The estimate meets the required 70.0 %, but the typical range includes "
+              "lower values."),
+        0.8: ("uncertain", "The estimate meets the required 80.0 %, but both intervals include "
+              "lower values."),
+        0.82: ("uncertain", "The estimate is below the required 82.0 %, but both intervals reach "
+               "it."),
+        0.88: ("uncertain", "The estimate is below the required 88.0 %, but the typical range "
+               "reaches it."),
+        0.95: ("missed", f"Below the required 95.0 %, {both}"),
+    }  # fmt: skip
+    for required, (outcome, sentence) in expected.items():
+        assert compare_with_required(result, required) == sentence
+        assert required_result(result, required) == outcome
     assert len(short_verdict(result, required=0.7)) == 3
-    bare = replace(result, shift=None, headline=replace(
+    alone = replace(result, shift=None)
+    assert compare_with_required(alone, 0.9).endswith("90.0 %, including the confidence interval.")
+    bare = replace(alone, headline=replace(
         result.headline, estimate=replace(estimate, low=None, high=None)))  # fmt: skip
-    assert compare_with_required(bare, 0.9).endswith("90.0 %: the estimate is below it.")
+    assert compare_with_required(bare, 0.9) == "Below the required 90.0 %."
 
 
 def test_worst_segments_are_sorted_and_have_an_estimate() -> None:

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from oodometer.assessment import FittedEstimators
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, MissingExtra, UnknownName
+from oodometer.neighborhood import invariance
 from oodometer.parallel.runners import processes, serial
 from oodometer.studies import Study, StudyRunResult, run, status
 from oodometer.studies.plan import StudyTask, plan_study
+from oodometer.studies.splits import DomainRows, sample_rows
 from oodometer.studies.store import EvaluationOutcome, Store
 from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.training import checkpoint
@@ -25,6 +29,10 @@ from tests.support import study_tasks, tiny_pool
 from tests.support.study_tasks import Ball, Counting, export_rows, model, study
 
 COUNTED = [model("counted", Counting())]
+
+
+def nudge(point: Array, rng: np.random.Generator) -> Array:
+    return point + rng.normal(scale=0.1, size=point.shape)
 
 
 def raising(task: StudyTask) -> list[EvaluationOutcome]:
@@ -141,16 +149,31 @@ def test_smoothness_is_computed_from_the_same_draws_without_the_identity(tmp_pat
 def test_subsample_of_rows_limits_invariance_only(tmp_path: Path) -> None:
     """The neighborhoods of the sampled rows are those of a study with only these rows."""
     few = {"models": COUNTED, "domains": ["30"], "estimators": "none", "measures": []}
+    few["invariance"] = [nudge]
     Counting.rows = 0
-    run(study(**few, invariance=["gaussian"], invariance_rows=20), tmp_path / "sampled")
+    run(study(**few, invariance_rows=20), tmp_path / "sampled")
     assert Counting.rows == 60 + 20 * (3 + 1)
-    run(study(**few, invariance=["gaussian"]), tmp_path / "all")
-    run(study(**few, invariance=["gaussian"], rows=20), tmp_path / "few")
+    run(study(**few), tmp_path / "all")
+    run(study(**few, rows=20), tmp_path / "few")
     sampled, whole, alone = (
         dict(columns(tmp_path / name, "measure", "value")) for name in ("sampled", "all", "few")
     )
     assert sampled["nll"] == whole["nll"] != alone["nll"]
-    assert sampled["ni-gaussian"] == alone["ni-gaussian"] != whole["ni-gaussian"]
+    assert sampled["ni-nudge"] == alone["ni-nudge"] != whole["ni-nudge"]
+
+
+def test_transform_of_a_subsample_learns_from_all_rows_of_the_domain(tmp_path: Path) -> None:
+    few = {"models": COUNTED, "domains": ["30"], "estimators": "none", "measures": []}
+    spec = study(**few, invariance=["gaussian"], invariance_rows=20)
+    run(spec, tmp_path)
+    whole = DomainRows(spec.domains["30"], "test", "30").whole_domain()
+    rows = whole.rows(sample_rows(whole.keys, 20, spec.seed))
+    alone, learned = (
+        invariance({"counted": Counting()}, rows, transform="gaussian", draws=3, seed=spec.seed,
+                   transform_data=data)["counted"].mean_with_interval("ni").value
+        for data in (rows, whole)
+    )  # fmt: skip
+    assert dict(columns(tmp_path, "measure", "value"))["ni-gaussian"] == learned != alone
 
 
 def test_invariance_is_computed_on_the_named_domains_only(tmp_path: Path) -> None:
@@ -159,6 +182,32 @@ def test_invariance_is_computed_on_the_named_domains_only(tmp_path: Path) -> Non
     rows = columns(tmp_path, "tested_on", "measure")
     assert {domain for domain, measure in rows if measure == "ni-gaussian"} == {"30"}
     assert {domain for domain, measure in rows if measure == "error"} == {"0", "30", "90"}
+
+
+def test_sample_of_rows_limits_measures_only(tmp_path: Path) -> None:
+    """The measures of the sampled rows are those of a study with only these rows."""
+    few = {"models": COUNTED, "domains": ["30"], "invariance": [], "estimators": ["ac"]}
+    for name, keys in {"sampled": {"measure_rows": 20}, "all": {}, "few": {"rows": 20}}.items():
+        run(study(**few, **keys), tmp_path / name)
+    sampled, whole, alone = (
+        dict(columns(tmp_path / name, "measure", "value")) for name in ("sampled", "all", "few")
+    )
+    for measure in ("nll", "ac"):
+        assert sampled[measure] == whole[measure] != alone[measure]
+    for measure in ("entropy-target", "mixup"):
+        assert sampled[measure] == alone[measure] != whole[measure]
+
+
+def test_measures_are_computed_on_unseen_domains_only(tmp_path: Path) -> None:
+    few = {"invariance": [], "estimators": "none", "metrics": ["error"]}
+    run(study(**few, measure_domains="unseen"), tmp_path)
+    rows = columns(tmp_path, "model", "tested_on", "measure")
+    measured = {row[:2] for row in rows if row[2] == "source-error"}
+    assert measured == {
+        ("small", "30"), ("small", "90"), ("right", "30"), ("right", "90"),
+        ("vague", "0"), ("vague", "30"), ("both", "30"),
+    }  # fmt: skip
+    assert len({row[:2] for row in rows if row[2] == "error"}) == 12
 
 
 def test_unknown_domain_for_invariance_is_rejected() -> None:

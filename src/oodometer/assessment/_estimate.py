@@ -19,7 +19,7 @@ from oodometer.assessment.bootstrap import (
     run_all,
     scale,
 )
-from oodometer.assessment.conformal_interval import History, ShiftInterval
+from oodometer.assessment.conformal_interval import History, HistoryInput, ShiftInterval
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
     LabelledConfidences,
@@ -33,8 +33,15 @@ from oodometer.assessment.ppi import (
     PPI_METHOD,
     FewLabelsEstimate,
     labelled_rows,
+    unused_label_notes,
 )
-from oodometer.assessment.result import Assessment, Headline, Segment, format_percent
+from oodometer.assessment.result import (
+    SAME_ROWS,
+    Assessment,
+    Headline,
+    Segment,
+    format_percent,
+)
 from oodometer.assessment.segments import (
     LabelledRows,
     RowCorrectness,
@@ -63,6 +70,7 @@ from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.registry import resolve_members
 from oodometer.core.results import Diagnostic, Estimate, Status, worst_status
 from oodometer.core.stats import wilson_interval
+from oodometer.data.prediction_files import SOURCE_LABELS_ADVICE
 from oodometer.estimators.atc import atc_source_bound
 from oodometer.estimators.regime_weighting import ALIKE_DEVIATIONS
 
@@ -72,7 +80,6 @@ if TYPE_CHECKING:
 # Names, estimators or functions from source and target predictions to an accuracy.
 Method = str | Estimator | Callable[[Predictions, Predictions], float | Estimate]
 MethodsInput = Method | Sequence[Method] | None
-HistoryInput = History | Sequence[Predictions] | None
 MIN_REPLICATES = 20
 NO_SCORES_ADVICE = (
     "Most methods need scores of source and target: one column per class, prob_… or logit_…. From "
@@ -140,18 +147,14 @@ def assess(
         calibrated=_is_calibrated(temperature_fit, learned),
         statuses={diagnostic.name: diagnostic.status for diagnostic in diagnostics},
     )
+    diagnostics = (*diagnostics, *_same_rows(is_source))
     shift = past = None
     if label_estimate is not None and label_estimate.method == PPI_METHOD:
         # Shift does not bias an estimate from target labels, so no typical range is needed.
         method = PPI_METHOD
         why = f"estimated from {label_estimate.n_labels} target labels"
     else:
-        if history is not None:
-            past = (
-                history
-                if isinstance(history, History)
-                else _history_from_predictions(history, method, runs)
-            )
+        past = _to_history(history, method, runs)
         shift = _typical_range(
             estimates,
             method,
@@ -192,6 +195,7 @@ def assess(
         shift=shift,
         labels_needed=_labels_needed(best, shift, n_target),
         notes=(
+            *unused_label_notes(label_estimate),
             *dict.fromkeys((*source.notes, *target.notes)),
             *(_source_notes(estimates, source.n) if is_source else duplicate_notes(source, target)),
         ),
@@ -299,17 +303,27 @@ def _have_equal_scores(source: Predictions, target: Predictions) -> bool:
     return source.score_type == target.score_type and np.array_equal(source.scores, target.scores)
 
 
-def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
-    """Return the note for a target that is the source itself, with the bound of ATC."""
-    note = (
-        "Source and target are the same rows, so the estimate says nothing about other data. Give "
-        "the new data as the target."
+def _same_rows(is_source: bool) -> tuple[Diagnostic, ...]:
+    """Return the diagnostic of a target that is the source itself; empty for other targets."""
+    if not is_source:
+        return ()
+    diagnostic = Diagnostic(
+        SAME_ROWS,
+        1.0,
+        "critical",
+        "source and target are the same rows, so the estimate says nothing about other data",
+        "give the new data as the target",
     )
+    return (diagnostic,)
+
+
+def _source_notes(estimates: Mapping[str, Estimate], n_source: int) -> tuple[str, ...]:
+    """Return the bound of ATC, for a target that is the source itself."""
     methods = [name for name in ("atc-mc", "atc-ne") if name in estimates]
     if not methods:
-        return (note,)
+        return ()
     return (
-        f"{note} For new rows of the source distribution, the estimate "
+        f"For new rows of the source distribution, the estimate "
         f"of {' and of '.join(methods)} is within {format_percent(atc_source_bound(n_source))} "
         f"points of the accuracy with a probability of at least 95 % (Garg et al. 2022, "
         f"Proposition 2, for {n_source:,} source rows).",
@@ -370,6 +384,15 @@ def _estimate_segments(
     return with_status(segments, target, inputs.target, learned.predictions, rows_by_segment)
 
 
+def _to_history(
+    history: HistoryInput, method: str, runs: Mapping[str, EstimatorRun]
+) -> History | None:
+    """Return the history, computed if it is given as predictions on past domains."""
+    if history is None or isinstance(history, History):
+        return history
+    return _history_from_predictions(history, method, runs)
+
+
 def _history_from_predictions(
     domains: Sequence[Predictions], method: str, runs: Mapping[str, EstimatorRun]
 ) -> History:
@@ -383,6 +406,9 @@ def _history_from_predictions(
                 "History of estimates and accuracies."
             )
         unlabelled = past.without_labels().reorder_classes(run.source.class_names)
+        validation.check_same_class_count(
+            run.source.k, past.k, "the source", f"domain {number} of the history"
+        )
         past_rows = run.learned_source.prepare(unlabelled)
         # The estimates on past domains are the same for every target.
         key = ("past estimates", *runs.values())
@@ -554,7 +580,7 @@ def validate_source(
     if not source.is_labelled:
         raise InputError(
             "The source has no labels; estimates require the model's accuracy on the source. "
-            "Pass labels=… (or a label column) with the source."
+            f"{SOURCE_LABELS_ADVICE}"
         )
     return _with_other_models(source, other_models)
 

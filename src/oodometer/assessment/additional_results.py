@@ -90,7 +90,9 @@ class AdditionalResults:
                 f"sampling error: {format_percent(self.bound.margin)} points.)"
             )
         if self.verdict is not None:
-            rejected = "rejected" if self.verdict.decision == "SUITABLE" else "not rejected"
+            rejected = {"SUITABLE": "rejected", "UNSUITABLE": "shown"}.get(
+                self.verdict.decision, "not rejected"
+            )
             sentences.append(
                 f"{self.verdict.decision}: a loss of {format_percent(self.verdict.margin)} points "
                 f"or more is {rejected} (p = {self.verdict.p_value:.2g}) if "

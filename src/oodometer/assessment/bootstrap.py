@@ -74,7 +74,14 @@ class LearnedSource:
 
     def prepare(self, rows: Predictions) -> Predictions:
         """Return target rows as the source was prepared: without zeros, scaled."""
-        return scale(replace_zeros(rows, self.zero_replacement), self.temperature)
+        return scale(replace_zeros(rows, self.zero_replacement_for(rows)), self.temperature)
+
+    def zero_replacement_for(self, rows: Predictions) -> float | None:
+        """Return what replaces zeros of target rows, which may have fewer decimals than the source."""
+        if self.zero_replacement is None or rows.scores is None or rows.score_type != "probs":
+            return self.zero_replacement
+        step = validation.rounding_step(rows.scores)
+        return self.zero_replacement if step is None else max(self.zero_replacement, step / 2)
 
     @cached_property
     def row_accuracy(self) -> BinnedAccuracy | None:
@@ -245,28 +252,23 @@ class EstimatorRun:
         """
         learned = self.learned_source
         source = learned.predictions
-        expected = learned.expected_correct(rows)
-        covariance = 0.0
-        if row_values is not None:
-            covariance = float(np.mean((row_values - row_values.mean()) * expected))
-        center = (float(expected.mean()) + estimate.value) / 2
-        center = min(max(center, 0.5 / (source.n + 1)), 1 - 0.5 / (source.n + 1))
-        label_noise = float((expected * (1 - expected)).mean()) / n_target
-        variance = bootstrap_variance + (center * (1 - center) - 2 * covariance) / n_target
+        calibration_variance = 0.0
         if getattr(self.estimator, "assumes_calibrated", False):
-            variance += self._calibration_variance(rows)
-        variance = max(variance, label_noise)
-        variance = stabilize_variance(variance, center, source, n_target)
+            calibration_variance = self._calibration_variance(rows)
+        moments = RowMoments.of(learned.expected_correct(rows), row_values)
+        center = interval_center(estimate.value, moments, source.n)
         low: float | None
         high: float | None
-        low, high = accuracy_interval(
-            min(max(estimate.value - bias, 0.0), 1.0),
-            variance,
-            center=center,
+        low, high = estimate_interval(
+            estimate.value,
+            moments,
+            variance=bootstrap_variance,
+            calibration_variance=calibration_variance,
+            bias=bias,
             n_source=source.n,
+            n_rarer=count_rarer(source),
             n_target=n_target,
         )
-        low, high = min(low, estimate.value), max(high, estimate.value)
         notes = estimate.notes
         if headline.has_constant_correctness(source):
             missing = "errors" if source.correct[0] else "correct rows"
@@ -289,15 +291,78 @@ class EstimatorRun:
         )
 
 
-def stabilize_variance(variance: float, center: float, source: Predictions, n_target: int) -> float:
+@dataclass(frozen=True)
+class RowMoments:
+    """Means over target rows on which the width of an interval depends.
+
+    `expected` is the mean of g, the probability that the model is correct on a row, `noise` the mean
+    of g (1 − g), and `covariance` the covariance of g and the contributions to the estimate.
+    """
+
+    expected: float
+    noise: float
+    covariance: float
+
+    @classmethod
+    def of(cls, expected: Floats, row_values: Floats | None) -> RowMoments:
+        """Return the means over rows; without contributions, the covariance is 0."""
+        covariance = 0.0
+        if row_values is not None:
+            covariance = float(np.mean((row_values - row_values.mean()) * expected))
+        return cls(float(expected.mean()), float((expected * (1 - expected)).mean()), covariance)
+
+
+def interval_center(value: float, moments: RowMoments, n_source: int) -> float:
+    """Return the accuracy at which variances are computed; it is neither 0 nor 1."""
+    center = (moments.expected + value) / 2
+    return min(max(center, 0.5 / (n_source + 1)), 1 - 0.5 / (n_source + 1))
+
+
+def estimate_interval(
+    value: float,
+    moments: RowMoments,
+    *,
+    variance: float,
+    bias: float,
+    n_source: int,
+    n_rarer: int,
+    n_target: int,
+    calibration_variance: float = 0.0,
+) -> tuple[float, float]:
+    """Return the 95 % confidence interval of the accuracy on the target rows.
+
+    `variance` is that of the estimate if source and target rows are resampled, and `n_rarer` the
+    number of errors of the source, or of correct rows if these are fewer.
+    """
+    center = interval_center(value, moments, n_source)
+    variance += (center * (1 - center) - 2 * moments.covariance) / n_target
+    variance = max(variance + calibration_variance, moments.noise / n_target)
+    variance = stabilize_variance(variance, center, n_source, n_rarer, n_target)
+    low, high = accuracy_interval(
+        min(max(value - bias, 0.0), 1.0),
+        variance,
+        center=center,
+        n_source=n_source,
+        n_target=n_target,
+    )
+    return min(low, value), max(high, value)
+
+
+def count_rarer(source: Predictions) -> int:
+    """Return the number of errors, or of correct rows if these are fewer."""
+    n_correct = int(np.count_nonzero(source.correct))
+    return min(n_correct, source.n - n_correct)
+
+
+def stabilize_variance(
+    variance: float, center: float, n_source: int, n_rarer: int, n_target: int
+) -> float:
     """Return the variance of an estimate minus the accuracy, given the number of source errors.
 
     With few source errors, the variance is hardly known. It is averaged with the largest one, that
     of an estimate that does not predict which rows are correct.
     """
-    largest = center * (1 - center) * (1 / source.n + 1 / n_target)
-    n_correct = int(np.count_nonzero(source.correct))
-    n_rarer = min(n_correct, source.n - n_correct)
+    largest = center * (1 - center) * (1 / n_source + 1 / n_target)
     return (n_rarer * variance + PRIOR_ERRORS * largest) / (n_rarer + PRIOR_ERRORS)
 
 

@@ -10,6 +10,7 @@ valid if the present domain is exchangeable with the past domains.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.jsonable import fields_to_jsonable
+from oodometer.core.predictions import Predictions
 
 CONFIDENCE_LEVEL = 0.95
 # Smaller spreads are replaced by this value, because estimators may agree by chance and be wrong.
@@ -145,3 +147,7 @@ class History:
             scaled_by_spread=scaled_by_spread,
             bias=float((self.estimates - self.truths).mean()),
         )
+
+
+# Past domains: their estimates and accuracies, or labelled predictions.
+HistoryInput = History | Sequence[Predictions] | None

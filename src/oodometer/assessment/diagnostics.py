@@ -17,9 +17,10 @@ import numpy as np
 from oodometer.core.array_types import Bools, Floats
 from oodometer.core.calibration import Calibration, Temperature
 from oodometer.core.errors import NotApplicable
+from oodometer.core.format import format_percent
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Diagnostic, Estimate, status_by_limits
-from oodometer.core.stats import sorted_ks_distance
+from oodometer.core.stats import sorted_ks_distance, wilson_interval
 from oodometer.estimators.atc import FalselyIdentified, falsely_identified
 
 # Without shift, these methods give similar estimates. The estimates of other methods may differ
@@ -100,6 +101,35 @@ def confidence_distance(source: Predictions, target: Predictions) -> float:
     # The source is sorted once for all targets.
     ordered = source.cached("sorted confidence", lambda: np.sort(source.confidence))
     return sorted_ks_distance(ordered, np.sort(target.confidence))
+
+
+def source_below_chance(context: DiagnosticContext) -> Diagnostic:
+    """Check whether the accuracy on the source is significantly below 1/k, that of guessing.
+
+    Decisions by a threshold may be right less often than guesses on purpose, if one class is rare.
+    """
+    source = context.source
+    n_correct = int(np.count_nonzero(source.correct))
+    _, high = wilson_interval(n_correct, source.n, z=Z99)
+    if source.has_decisions or high >= 1 / source.k:
+        raise NotApplicable("the accuracy on the source is not below chance")
+    value = n_correct / source.n
+    accuracy = f"{format_percent(value)} %"
+    advice = "check the order of the classes and the labels of the source"
+    if source.k == 2:
+        second = 1 if source.class_names is None else source.class_names[1]
+        advice = (
+            "check the scores and the labels of the source; with one column of probabilities, it "
+            f"must be the probability of the second class ({second})"
+        )
+    return Diagnostic(
+        "source_below_chance",
+        value,
+        "critical",
+        f"accuracy on the source; {accuracy} is far below chance ({format_percent(1 / source.k)} %), "
+        "so the scores probably do not belong to the classes of the labels",
+        f"the accuracy on the source is {accuracy}, far below chance; {advice}",
+    )
 
 
 def score_distance(context: DiagnosticContext) -> Diagnostic:
@@ -413,6 +443,7 @@ def _falsely_identified(context: DiagnosticContext) -> tuple[FalselyIdentified, 
 
 
 DIAGNOSTICS: tuple[Callable[[DiagnosticContext], Diagnostic], ...] = (
+    source_below_chance,
     score_distance,
     outside_support,
     borrowed_bins,

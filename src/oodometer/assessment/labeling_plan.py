@@ -2,26 +2,31 @@
 
 Rows are selected by systematic sampling: they are sorted by confidence, and every k-th row is
 selected from a random start. This is like stratified sampling with one label per stratum. Every row
-has the same probability of being selected, so the labels need no weights.
+has the same probability of being selected, so the labels need no weights. The selected rows are in
+random order: if labeling stops early, the rows that were labelled are a random sample as well.
 """
 
 from __future__ import annotations
 
+import csv
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from oodometer.assessment.ppi import MIN_LABELS, expected_correctness
-from oodometer.core.array_types import Floats, Ints
+from oodometer.assessment.prediction_inputs import open_source, open_target
+from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.errors import InputError, out_of_range
-from oodometer.core.predictions import Predictions
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.stats import Z95, rng_for
+from oodometer.data.atomic import atomic_write
 
 
-@dataclass(frozen=True)
-class LabelingPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelingPlan(ResultViews):
     """Rows to label for a given half-width of the 95 % confidence interval.
 
     Parameters
@@ -29,22 +34,35 @@ class LabelingPlan:
     half_width : float
         Half-width of the 95 % confidence interval, a fraction.
     rows : array of int
-        Numbers of the rows to label, in ascending order. The first row has number 0.
+        Numbers of the rows to label, in random order, so that any first part of them is a valid
+        sample. The first row of the target has number 0.
     n_labels : int
         Number of labels that is sufficient if the scores are calibrated.
     n_labels_without_scores : int
         Number of labels that simple random sampling would need.
+    n_rows : int, optional
+        Number of rows of the target.
+    confidence : array of float, optional
+        Confidence of each row to label.
+    ids : array, optional
+        Id of each row to label, if the target has ids.
 
     Examples
     --------
-    >>> LabelingPlan(0.02, np.array([3, 7]), n_labels=2, n_labels_without_scores=4).label_savings
-    0.5
+    >>> plan = LabelingPlan(0.02, np.array([3, 7]), n_labels=2, n_labels_without_scores=4)
+    >>> plan.label_savings, plan
+    (0.5, LabelingPlan(n_labels=2, half_width=0.02, n_labels_without_scores=4))
     """
+
+    renderer: ClassVar[str] = "oodometer.report.plan_views"
 
     half_width: float
     rows: Ints
     n_labels: int
     n_labels_without_scores: int
+    n_rows: int | None = None
+    confidence: Floats | None = None
+    ids: Array | None = None
 
     @property
     def label_savings(self) -> float:
@@ -52,6 +70,61 @@ class LabelingPlan:
         if not self.n_labels_without_scores:
             return 0.0
         return 1 - self.n_labels / self.n_labels_without_scores
+
+    @property
+    def summary(self) -> str:
+        """Return in one sentence how many rows to label, and for which precision."""
+        points = round(100 * self.half_width, 1)
+        if self.n_labels == self.n_rows:
+            return (
+                f"Label all {self.n_rows:,} rows for a confidence interval of ±{points:g} points."
+            )
+        total = "" if self.n_rows is None else f" of {self.n_rows:,}"
+        text = (
+            f"Label {self.n_labels:,}{total} rows for a confidence interval of ±{points:g} points"
+        )
+        if self.n_labels_without_scores == self.n_labels:
+            return f"{text}."
+        return f"{text} (simple random sampling would need {self.n_labels_without_scores:,})."
+
+    def key_values(self) -> dict[str, Any]:
+        return {
+            "n_labels": self.n_labels,
+            "half_width": self.half_width,
+            "n_labels_without_scores": self.n_labels_without_scores,
+        }
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the table `rows`: the rows to label, with a column `label` to fill in."""
+        rows: TableRows = []
+        for place, number in enumerate(self.rows.tolist()):
+            row: dict[str, Any] = {"row": number}
+            if self.ids is not None:
+                row["id"] = self.ids[place]
+            if self.confidence is not None:
+                row["confidence"] = float(self.confidence[place])
+            rows.append({**row, "label": None})
+        return {"rows": rows}
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the rows to label as a CSV file, with a column `label` to fill in.
+
+        The filled-in file is the argument `target_labels` of `estimate`.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write; an existing file is replaced.
+        """
+        (rows,) = self.tables().values()
+        with atomic_write(Path(path)) as part, part.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(rows[0])
+            for row in rows:
+                cells = row | {"label": ""}
+                if "confidence" in row:
+                    cells["confidence"] = f"{row['confidence']:.4f}"
+                writer.writerow(cells.values())
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -64,9 +137,9 @@ class LabelingPlan:
 
 
 def plan_labels(
-    target: Predictions,
+    target: Any,
     *,
-    source: Predictions | None = None,
+    source: Any = None,
     half_width: float = 0.02,
     n_labels: int | None = None,
     seed: int = 0,
@@ -75,9 +148,10 @@ def plan_labels(
 
     Parameters
     ----------
-    target : Predictions
-        Predictions on the unlabelled data.
-    source : Predictions, optional
+    target : Predictions, path, data frame or array of probabilities
+        Predictions on the unlabelled data; see `estimate`. From predicted classes without scores,
+        rows are chosen at random.
+    source : Predictions, path, data frame, or pair (probs, labels), optional
         Predictions on labelled data, to calibrate the confidences of the target. Without a source
         the confidences are assumed to be calibrated.
     half_width : float
@@ -92,7 +166,7 @@ def plan_labels(
     -------
     LabelingPlan
         Rows to label, their number, and the number of labels that simple random sampling would
-        need.
+        need. `LabelingPlan.to_csv` writes the table to fill in.
 
     Raises
     ------
@@ -101,17 +175,30 @@ def plan_labels(
 
     Examples
     --------
+    >>> from oodometer import Predictions
     >>> target = Predictions.from_confidence(np.repeat([0.5, 1.0], 5000), k=2)
     >>> plan = plan_labels(target, half_width=0.02)
     >>> plan.n_labels, plan.n_labels_without_scores, len(plan.rows)
     (1201, 1801, 1201)
     """
-    scores = target.confidence.astype(float)
+    predictions = open_target(target).predictions
+    if predictions.has_confidence:
+        scores = predictions.confidence.astype(float)
+    else:
+        scores = np.full(predictions.n, 0.5)  # the largest variance, as nothing is known
     if source is not None:
-        scores = expected_correctness(source, target.reorder_classes(source.class_names))
+        labelled = open_source(source, seed=seed).predictions
+        scores = expected_correctness(labelled, predictions.reorder_classes(labelled.class_names))
     if n_labels is not None:
-        return _plan_of_size(scores, n_labels, seed)
-    return plan_from_scores(scores, half_width=half_width, seed=seed)
+        plan = _plan_of_size(scores, n_labels, seed)
+    else:
+        plan = plan_from_scores(scores, half_width=half_width, seed=seed)
+    return replace(
+        plan,
+        n_rows=predictions.n,
+        confidence=predictions.confidence[plan.rows] if predictions.has_confidence else None,
+        ids=None if predictions.ids is None else predictions.ids[plan.rows],
+    )
 
 
 def _plan_of_size(scores: Floats, n_labels: int, seed: int) -> LabelingPlan:
@@ -124,10 +211,10 @@ def _plan_of_size(scores: Floats, n_labels: int, seed: int) -> LabelingPlan:
     mean = float(scores.mean())
     return LabelingPlan(
         half_width=half_width,
-        rows=systematic_sample(scores, count, seed),
+        rows=_sampling_order(systematic_sample(scores, count, seed), seed),
         n_labels=count,
-        n_labels_without_scores=max(
-            _required_labels(mean * (1 - mean), half_width, len(scores)), count
+        n_labels_without_scores=_required_labels(
+            mean * (1 - mean), half_width, len(scores), at_least=count
         ),
     )
 
@@ -148,7 +235,7 @@ def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0)
     n_without_scores = _required_labels(mean * (1 - mean), half_width, len(scores))
     return LabelingPlan(
         half_width=half_width,
-        rows=systematic_sample(scores, n_labels, seed),
+        rows=_sampling_order(systematic_sample(scores, n_labels, seed), seed),
         n_labels=n_labels,
         n_labels_without_scores=max(n_without_scores, n_labels),
     )
@@ -163,9 +250,13 @@ def labels_for_accuracy(accuracy: float, n_rows: int, half_width: float = 0.03) 
     return _required_labels(accuracy * (1 - accuracy), half_width, n_rows)
 
 
-def _required_labels(variance: float, half_width: float, n_rows: int) -> int:
-    """Return n with z² · variance / n = half_width², at least `MIN_LABELS` and at most `n_rows`."""
-    return min(max(math.ceil(variance * (Z95 / half_width) ** 2), MIN_LABELS), n_rows)
+def _required_labels(
+    variance: float, half_width: float, n_rows: int, *, at_least: int = MIN_LABELS
+) -> int:
+    """Return n with z² · variance / n = half_width², at least `at_least` and at most `n_rows`."""
+    # Rounding errors must not add a label.
+    required = math.ceil(round(variance * (Z95 / half_width) ** 2, 6))
+    return min(max(required, at_least), n_rows)
 
 
 def systematic_sample(scores: Floats, n_labels: int, seed: int) -> Ints:
@@ -175,3 +266,8 @@ def systematic_sample(scores: Floats, n_labels: int, seed: int) -> Ints:
     step = len(scores) / n_labels
     ranks = ((np.arange(n_labels) + rng.random()) * step).astype(np.int64)
     return np.sort(order[np.minimum(ranks, len(scores) - 1)])
+
+
+def _sampling_order(rows: Ints, seed: int) -> Ints:
+    """Return rows in random order, so that the first rows of a plan are a random sample, too."""
+    return rng_for(seed, "labelling order").permutation(rows)

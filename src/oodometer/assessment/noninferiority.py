@@ -4,7 +4,8 @@ A logistic regression is fitted on one half of the source. It predicts from the 
 whether the model is correct. Its predictions on the other half of the source and on the target are
 compared by a one-sided Welch test. The null hypothesis is that the target accuracy is lower than
 the source accuracy by the margin or more. If the null hypothesis is rejected, the decision is
-SUITABLE. Otherwise the decision is INCONCLUSIVE, which does not prove that accuracy is lost.
+SUITABLE. If the test in the other direction shows a loss of more than the margin, the decision is
+UNSUITABLE. Otherwise the decision is INCONCLUSIVE, which does not prove that accuracy is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MIN_ROWS_PER_OUTCOME = 20
 class NoninferiorityResult:
     """Decision and p-value of the test, and the predicted accuracies on source and target."""
 
-    decision: Literal["SUITABLE", "INCONCLUSIVE"]
+    decision: Literal["SUITABLE", "INCONCLUSIVE", "UNSUITABLE"]
     p_value: float
     margin: float
     source_accuracy: float
@@ -69,12 +70,19 @@ def noninferiority_test(
     test = ttest_ind(on_target + margin, on_source, equal_var=False, alternative="greater")
     p_value = float(test.pvalue)
     return NoninferiorityResult(
-        decision="SUITABLE" if p_value < SIGNIFICANCE_LEVEL else "INCONCLUSIVE",
+        decision=_decide(p_value),
         p_value=p_value,
         margin=margin,
         source_accuracy=float(on_source.mean()),
         target_accuracy=float(on_target.mean()),
     )
+
+
+def _decide(p_value: float) -> Literal["SUITABLE", "INCONCLUSIVE", "UNSUITABLE"]:
+    """Return the decision; the p-value of the other direction is 1 minus that of the test."""
+    if p_value < SIGNIFICANCE_LEVEL:
+        return "SUITABLE"
+    return "UNSUITABLE" if 1 - p_value < SIGNIFICANCE_LEVEL else "INCONCLUSIVE"
 
 
 def _predict_correctness(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment.ppi import BinnedAccuracy
+from oodometer.assessment.ppi import BinnedAccuracy, row_confidence
 from oodometer.assessment.segments import (
     RowCorrectness,
     combine_codes,
@@ -173,6 +173,8 @@ class ScanPlan:
 
     def _predictions(self, table: Any, buffer: Array) -> Predictions:
         """Return the rows of a batch, divided by the temperature, with their decisions."""
+        if self.schema.score_columns is None:
+            return self.schema.read_classes(table)
         scores = self.schema.scores(table, buffer)
         rows = one_pass_predictions(
             scores,
@@ -192,7 +194,7 @@ class ScanPlan:
     def _allocate_score_buffer(self) -> Array:
         """Return a buffer for the scores of a batch, which is reused for every batch."""
         has_doubles = any(str(column_type) == "double" for _, column_type in self.schema.types)
-        shape = len(self.schema.score_columns.columns), self.batch_size
+        shape = len(self.schema.score_names), self.batch_size
         return np.empty(shape, dtype=np.float64 if has_doubles else np.float32)
 
     def _add_totals(self, result: PartialResult, batch: _Batch) -> None:
@@ -207,7 +209,9 @@ class ScanPlan:
             except NotApplicable as reason:
                 result.skipped[name] = str(reason)
         if self.schema.label_column is not None:
-            result.bin_counts = result.bin_counts + self.binned_accuracy.bin_counts(rows.confidence)
+            result.bin_counts = result.bin_counts + self.binned_accuracy.bin_counts(
+                row_confidence(rows)
+            )
             result.n_unlabelled += rows.n - len(batch.labelled_rows)
         if self.row_correctness is not None and self.schema.segment_by:
             for value, sums in batch.segment_totals(self.row_correctness):
@@ -255,9 +259,10 @@ class _Batch:
         sampler.update(self.priorities[known], lambda index: self._sample_labels(known[index]))
 
     def _sample_rows(self, index: Ints) -> BottomKSample:
-        assert self.rows.scores is not None
-        columns = {"scores": self.rows.scores[index]}
-        if self.rows.has_decisions:
+        columns: dict[str, Array] = {}
+        if self.rows.scores is not None:
+            columns["scores"] = self.rows.scores[index]
+        if self.rows.has_decisions or self.rows.scores is None:
             columns["decisions"] = self.rows.classes[index]
         if self.schema.segment_by:
             values, codes = self.segments
@@ -269,7 +274,7 @@ class _Batch:
         columns = {
             "labels": read_labels(self.table, self.schema.label_column, index),
             "classes": self.rows.classes[index],
-            "confidence": self.rows.confidence[index],
+            "confidence": row_confidence(self.rows)[index],
         }
         if self.row_correctness is not None:
             values, codes = self.segments

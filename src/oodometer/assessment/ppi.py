@@ -19,7 +19,8 @@ import numpy as np
 
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints
-from oodometer.core.errors import InputError, NotApplicable, out_of_range
+from oodometer.core.errors import InputError, out_of_range
+from oodometer.core.format import format_percent, pluralize
 from oodometer.core.labels import encode_labels, is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
@@ -71,8 +72,30 @@ class FewLabelsEstimate:
         )
 
 
+def unused_label_notes(result: FewLabelsEstimate | None) -> tuple[str, ...]:
+    """Return why target labels do not determine the headline, and the accuracy on their rows."""
+    if result is None or result.method == PPI_METHOD:
+        return ()
+    accuracy = (
+        f"{format_percent(result.value)} % "
+        f"({format_percent(result.low)}–{format_percent(result.high)})"
+    )
+    labels = pluralize(result.n_labels, "label")
+    if result.n_labels < MIN_LABELS:
+        verb = "is" if result.n_labels == 1 else "are"
+        return (
+            f"{labels} {verb} too few for the headline (at least {MIN_LABELS} are needed); on these "
+            f"rows the accuracy is {accuracy}.",
+        )
+    return (
+        f"The {labels} of the target are not used for the headline, which needs unlabelled rows, and "
+        f"labelled rows on which the model is correct and wrong; on the labelled rows the accuracy "
+        f"is {accuracy}.",
+    )
+
+
 def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]:
-    """Return the labelled rows, and whether the model is correct on them.
+    """Return the labelled rows in ascending order, and whether the model is correct on them.
 
     `target_labels` is a pair (rows, labels), or a sequence with one label per target row in which
     missing labels are None, NaN or empty text.
@@ -91,7 +114,8 @@ def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]
         labels = np.array(values[rows].tolist())
     classes = encode_labels(labels, len(rows), target.k, target.class_names, "labels of the target")
     assert classes is not None
-    return rows, target.classes[rows] == classes
+    order = np.argsort(rows)  # the folds of PPI++ must not depend on the order of the labels
+    return rows[order], (target.classes[rows] == classes)[order]
 
 
 def _check_row_indices(rows: Array, n: int) -> None:
@@ -129,12 +153,13 @@ def expected_correctness(source: Predictions, target: Predictions) -> Floats:
     >>> expected_correctness(rows, rows).tolist()
     [1.0, 1.0, 0.5, 0.5]
     """
-    try:
-        binned_accuracy = BinnedAccuracy.fit(source)
-        confidence = target.confidence
-    except NotApplicable:  # the model returns classes only, so there are no confidences
-        return np.full(target.n, source.correct.mean())
-    return binned_accuracy(confidence)
+    binned_accuracy = BinnedAccuracy.fit_for(source, has_confidence=target.has_confidence)
+    return binned_accuracy(row_confidence(target))
+
+
+def row_confidence(rows: Predictions) -> Floats:
+    """Return the confidence of each row; zeros if the model returns classes only."""
+    return rows.confidence if rows.has_confidence else np.zeros(rows.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +178,13 @@ class BinnedAccuracy:
         """
         key = ("binned accuracy", smoothed)
         return source.cached(key, lambda: cls._fit(source, smoothed=smoothed))
+
+    @classmethod
+    def fit_for(cls, source: Predictions, *, has_confidence: bool) -> BinnedAccuracy:
+        """Return the bins, or a single bin if source or target have classes without confidences."""
+        if has_confidence and source.has_confidence:
+            return cls.fit(source)
+        return cls(np.empty(0), np.array([source.correct.mean()]))
 
     @classmethod
     def _fit(cls, source: Predictions, *, smoothed: bool) -> BinnedAccuracy:

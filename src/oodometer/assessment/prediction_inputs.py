@@ -9,18 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment._estimate import HistoryInput
-from oodometer.assessment.conformal_interval import History
+from oodometer.assessment.conformal_interval import History, HistoryInput
 from oodometer.assessment.learned_reference import SourceRows
 from oodometer.assessment.segments import combine_segments
 from oodometer.assessment.source_files import read_source, whole_source
+from oodometer.assessment.target_labels import open_target_labels
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
-from oodometer.data.batch_reader import expand_location
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.data.batch_reader import expand_location, is_read_in_batches
+from oodometer.data.prediction_files import (
+    SOURCE_LABELS_ADVICE,
+    UNKNOWN_CLASS_ADVICE,
+    PredictionColumns,
+    ScoreFile,
+    label_column_candidates,
+)
 
 # Columns of a table of past estimates.
 HISTORY_COLUMNS = {"estimate", "truth"}
@@ -41,6 +47,7 @@ class TargetRows:
 
 def open_source(
     source: Any,
+    columns: PredictionColumns | None = None,
     *,
     segment_by: tuple[str, ...] = (),
     seed: int = 0,
@@ -52,13 +59,48 @@ def open_source(
     """
     if isinstance(source, SourceRows):
         return source
-    columns = PredictionColumns()
+    columns = columns or PredictionColumns()
     if isinstance(source, str | Path):
         return read_source(source, columns, segment_by=segment_by, seed=seed, progress=progress)
     if is_frame(source):
         return whole_source(ScoreFile.from_frame(source, "source"), columns, segment_by)
     predictions = as_predictions(source, "source")
     return SourceRows(predictions, predictions.n)
+
+
+def unlabelled_source_error(source: Any, target: Any, columns: PredictionColumns) -> InputError:
+    """Return the error for a source without labels, with the most likely reason."""
+    problem = "The source has no labels, and the model's accuracy on the source is needed."
+    if _has_labels(target, columns):
+        return InputError(
+            f"{problem} The target has labels: source and target seem to be swapped. Pass the "
+            "labelled data first: estimate(source, target)."
+        )
+    candidates: list[str] = []
+    if _is_small_table(source):
+        table = _open_table(source, "source")
+        candidates = [] if table is None else label_column_candidates(table.column_names)
+    if candidates:
+        return InputError(
+            f"{problem} If the column {candidates[0]!r} has the true classes, pass "
+            f"columns={{'label_column': {candidates[0]!r}}}."
+        )
+    return InputError(f"{problem} {SOURCE_LABELS_ADVICE}")
+
+
+def _has_labels(data: Any, columns: PredictionColumns) -> bool:
+    """Return whether data in memory or in a small file have labels of some rows."""
+    if _is_small_table(data):
+        table = _open_table(data, "target")
+        return table is not None and table.partial_labels(columns) is not None
+    if isinstance(data, tuple) and len(data) == 2:
+        return data[1] is not None
+    return isinstance(data, Predictions) and data.is_labelled
+
+
+def _is_small_table(data: Any) -> bool:
+    """Return whether data are a data frame, or a file that is read as a whole."""
+    return is_frame(data) or (isinstance(data, str | Path) and not is_read_in_batches(data))
 
 
 def segment_columns(segment_by: Any) -> tuple[str, ...]:
@@ -74,6 +116,7 @@ def segment_columns(segment_by: Any) -> tuple[str, ...]:
 
 def open_target(
     target: Any,
+    columns: PredictionColumns | None = None,
     *,
     segment_by: Any = None,
     target_labels: Any = None,
@@ -82,19 +125,20 @@ def open_target(
     """Return the rows of a target that is in memory or in a small file.
 
     If only some rows of a table, or of a pair of arrays, have a label, these labels are used as
-    `target_labels`. `segment_by` may be names of columns of a table. Predicted classes without scores
-    are numbered as in the source.
+    `target_labels`, which may also be a table, such as the file of a labeling plan. `segment_by` may
+    be names of columns of a table. Predicted classes without scores are numbered as in the source.
     """
+    columns = columns or PredictionColumns()
     is_path = isinstance(target, str | Path)
     if is_path or is_frame(target):
         file = ScoreFile.open(target) if is_path else ScoreFile.from_frame(target, "target")
         if target_labels is None:
-            target_labels = partial_labels(file.partial_labels(PredictionColumns()))
-        predictions = read_unlabelled(file, PredictionColumns(), source)
+            target_labels = partial_labels(file.partial_labels(columns))
+        predictions = read_unlabelled(file, columns, source)
         return TargetRows(
             predictions,
             _read_segments(file, segment_by, predictions.n),
-            target_labels,
+            _open_labels(target_labels, predictions),
             file.path.name if is_path else "",
         )
     if isinstance(segment_by, str):
@@ -109,7 +153,13 @@ def open_target(
             segment_by,
             partial_labels(None if labels is None else list(labels)),
         )
-    return TargetRows(as_predictions(target, "target"), segment_by, target_labels)
+    predictions = as_predictions(target, "target")
+    return TargetRows(predictions, segment_by, _open_labels(target_labels, predictions))
+
+
+def _open_labels(target_labels: Any, target: Predictions) -> Any:
+    """Return one label per target row if the labels are in a table; others unchanged."""
+    return None if target_labels is None else open_target_labels(target_labels, target)
 
 
 def _read_segments(file: ScoreFile, segment_by: Any, n: int) -> Any:
@@ -134,10 +184,7 @@ def read_unlabelled(
     try:
         return file.predictions(replace(columns, class_names=names), labelled=False)
     except InputError as error:
-        raise InputError(
-            f"{error} If the source lacks this class, name all classes with class_names=[…] "
-            "(--class-names)."
-        ) from error
+        raise InputError(f"{error} {UNKNOWN_CLASS_ADVICE}") from error
 
 
 def partial_labels(labels: list[Any] | None) -> list[Any] | None:
@@ -175,7 +222,10 @@ def as_predictions(data: Any, argument: str) -> Predictions:
 
 
 def as_other_models(
-    models: Any, *, source: Predictions | None = None
+    models: Any,
+    columns: PredictionColumns | None = None,
+    *,
+    source: Predictions | None = None,
 ) -> Predictions | list[Predictions] | None:
     """Return the predictions of other models, given like a source, or as a list of such inputs.
 
@@ -192,7 +242,7 @@ def as_other_models(
         if table is None:
             others.append(as_predictions(model, "other_models"))
         else:
-            others.append(read_unlabelled(table, PredictionColumns(), source))
+            others.append(read_unlabelled(table, columns or PredictionColumns(), source))
     return others
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from oodometer.assessment._estimate import (
-    HistoryInput,
     MethodsInput,
     SegmentInputs,
     assess,
@@ -24,6 +23,7 @@ from oodometer.assessment._estimate import (
     with_headline_methods,
 )
 from oodometer.assessment.bootstrap import make_runs
+from oodometer.assessment.conformal_interval import HistoryInput
 from oodometer.assessment.learned_reference import LearnedReference, SourceRows
 from oodometer.assessment.ppi import ppi_from_labels
 from oodometer.assessment.prediction_inputs import (
@@ -33,10 +33,12 @@ from oodometer.assessment.prediction_inputs import (
     open_source,
     open_target,
     segment_columns,
+    unlabelled_source_error,
 )
 from oodometer.assessment.result import AssessedRows, Assessment
 from oodometer.assessment.segments import as_segments
 from oodometer.assessment.source_files import read_source
+from oodometer.assessment.target_labels import missing_label_notes
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import CalibrationMethod
 from oodometer.core.errors import InputError
@@ -45,6 +47,12 @@ from oodometer.core.protocols import ProgressCallback
 from oodometer.data.batch_reader import is_read_in_batches
 from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial
+
+NO_SOURCE_SEGMENTS_NOTE = (
+    "The segments do not use source rows of their own; pass source_segment_by."
+)
+# Names of columns as a mapping, with the fields of `PredictionColumns` as keys.
+ColumnsInput = PredictionColumns | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +83,9 @@ class Reference:
         of the same segment.
     other_models : Predictions, path, data frame or arrays, or list of these, optional
         Predictions of other models on the source rows.
+    columns : mapping or PredictionColumns, optional
+        Names of the columns of files and data frames; see `oodometer.estimate`. They are used for
+        the source, the targets, the other models and the history.
     seed : int
         Random seed.
     replicates : int
@@ -104,6 +115,7 @@ class Reference:
     calibration: CalibrationMethod = "auto"
     segment_by: Any = None
     other_models: Any = None
+    columns: ColumnsInput = None
     seed: int = 0
     replicates: int = 200
     source_rows: SourceRows = field(init=False, repr=False)
@@ -111,8 +123,10 @@ class Reference:
     def __post_init__(self) -> None:
         check_replicates(self.replicates)
         check_scaling(self.temperature, self.calibration)
+        columns = PredictionColumns.of(self.columns)
+        object.__setattr__(self, "columns", columns)
         names = segment_columns(self.segment_by)
-        rows = open_source(self.source, segment_by=names, seed=self.seed)
+        rows = open_source(self.source, columns, segment_by=names, seed=self.seed)
         by_name = bool(names) and rows.segments is not None
         is_name = isinstance(self.segment_by, str)
         if names and not by_name and (is_name or len(names) != rows.predictions.n):
@@ -122,9 +136,8 @@ class Reference:
             )
         object.__setattr__(self, "source", rows.predictions)
         object.__setattr__(self, "source_rows", rows)
-        object.__setattr__(
-            self, "other_models", as_other_models(self.other_models, source=rows.predictions)
-        )
+        other_models = as_other_models(self.other_models, columns, source=rows.predictions)
+        object.__setattr__(self, "other_models", other_models)
         _ = self.rows  # raises if the source is not valid
         name = "values of segment_by of the source"
         segments = rows.segments if by_name else self.segment_by
@@ -222,16 +235,24 @@ class Reference:
             from oodometer.assessment import optional_analyses
 
             requests = optional_analyses.make_requests(metrics, bound=bound, margin=margin)
-        past = open_history(history)
+        columns = PredictionColumns.of(self.columns)
+        past = open_history(history, columns)
         if self.is_streamed(target):
             _reject_in_batches(segment_by, target_labels, other_models)
             assessment, segments = self._estimate_files(target, segment_by, past, progress)
         else:
             rows = open_target(
-                target, segment_by=segment_by, target_labels=target_labels, source=self.rows
+                target,
+                columns,
+                segment_by=segment_by,
+                target_labels=target_labels,
+                source=self.rows,
             )
-            others = as_other_models(other_models, source=self.rows)
+            others = as_other_models(other_models, columns, source=self.rows)
             assessment = self._estimate_rows(rows, past, others, progress)
+            if target_labels is not None:
+                notes = (*missing_label_notes(target_labels), *assessment.notes)
+                assessment = replace(assessment, notes=notes)
             segments = rows.segments
         if requests is None:
             return assessment
@@ -257,7 +278,7 @@ class Reference:
         result = assess_streamed(
             self,
             target,
-            PredictionColumns(),
+            PredictionColumns.of(self.columns),
             segment_by=segment_columns(segment_by),
             history=history,
             progress=progress,
@@ -329,7 +350,7 @@ def _segment_inputs(
     return SegmentInputs(segment_by, model, labelled)
 
 
-def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
+def estimate(  # noqa: PLR0913 (two data parameters and sixteen options)
     source: Any,
     target: Any,
     *,
@@ -342,6 +363,7 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     calibration: CalibrationMethod = "auto",
     segment_by: Any = None,
     source_segment_by: Any = None,
+    columns: ColumnsInput = None,
     metrics: str | Sequence[str] | None = None,
     bound: bool = False,
     margin: float | None = None,
@@ -374,10 +396,11 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
         Agreement-on-the-line requires several other models.
     other_models_on_source : Predictions, path, data frame or array, or list of these, optional
         Predictions of the same other models on the source rows.
-    target_labels : tuple of (rows, labels), or sequence, optional
-        Labels of a few target rows, either as a pair of row numbers and labels, or as a sequence
-        with one label per target row in which missing labels are None, NaN or empty strings. The
-        headline is then estimated from these labels by PPI++.
+    target_labels : path, data frame, tuple of (rows, labels), or sequence, optional
+        Labels of a few target rows: a table with the column `label` and the column `row` (counted
+        from 0) or `id`, such as the filled-in file of `plan_labels`; or a pair of row numbers and
+        labels; or a sequence with one label per target row. Missing labels are None, NaN or empty
+        strings. The headline is then estimated from these labels by PPI++.
     history : History, path, data frame, or sequence of labelled predictions, optional
         At least five past domains with known accuracy, either as a History of estimates and
         accuracies, or a table with the columns `estimate` and `truth`, or as labelled predictions
@@ -405,6 +428,13 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
         The same for the source rows. The estimate of a segment then also uses the source rows of
         the same segment. Default: the columns `segment_by` of the source, if `segment_by` has names
         and the source has these columns.
+    columns : mapping or PredictionColumns, optional
+        Names of the columns of files and data frames, if they are not the default names; for
+        example ``{"label_column": "employed", "prob_columns": "predicted_probability"}``. The keys
+        are "label_column", "prob_columns" and "logit_columns" (name of one column, or common prefix
+        of one column per class), "pred_column" (decisions), "class_names" (sequence of str) and
+        "thresholds" (number, or one per class; see `Predictions.decide`). The names are used for
+        source, target, other models and history; `Predictions` and arrays have no columns.
     metrics : str or sequence of str, optional
         Metrics other than accuracy to estimate (CBPE), such as "f1"; "all" for all of them. The
         result is `Assessment.metrics`.
@@ -449,22 +479,35 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
     >>> result = estimate(pair, [[0.7, 0.3], [0.1, 0.9]], methods="ac", temperature=None)
     >>> round(result["ac"].value, 3)
     0.8
+
+    Data frames whose columns have other names than `prob` and `label`:
+
+    >>> import pyarrow as pa
+    >>> frame = pa.table({"score": [0.1, 0.6], "truth": [0, 0]})
+    >>> names = {"prob_columns": "score", "label_column": "truth"}
+    >>> result = estimate(frame, frame, columns=names, methods="ac", temperature=None)
+    >>> round(result["ac"].value, 3)
+    0.75
     """
-    names = segment_columns(segment_by) if source_segment_by is None else ()
-    if names:
-        source = open_source(source, segment_by=names, seed=seed, progress=progress)
-        source_segment_by = source.segments
+    columns = PredictionColumns.of(columns)
+    names = segment_columns(segment_by if source_segment_by is None else source_segment_by)
+    rows = open_source(source, columns, segment_by=names, seed=seed, progress=progress)
+    if not rows.predictions.is_labelled:
+        raise unlabelled_source_error(source, target, columns)
+    if source_segment_by is None:
+        source_segment_by = rows.segments
     reference = Reference(
-        source,
+        rows,
         methods=methods,
         temperature=temperature,
         calibration=calibration,
         segment_by=source_segment_by,
         other_models=other_models_on_source,
+        columns=columns,
         seed=seed,
         replicates=replicates,
     )
-    return reference.estimate(
+    assessment = reference.estimate(
         target,
         segment_by=segment_by,
         target_labels=target_labels,
@@ -475,6 +518,9 @@ def estimate(  # noqa: PLR0913 (two data parameters and fifteen options)
         margin=margin,
         progress=progress,
     )
+    if not assessment.segments or reference.segment_by is not None:
+        return assessment
+    return replace(assessment, notes=(*assessment.notes, NO_SOURCE_SEGMENTS_NOTE))
 
 
 # Files read in batches ---------------------------------------------------------------------------
@@ -548,7 +594,7 @@ def estimate_files(
     source: str | Path,
     target: str | Path,
     *,
-    columns: PredictionColumns | None = None,
+    columns: ColumnsInput = None,
     options: EstimateOptions | None = None,
     history: Any = None,
     runner: Runner = serial,
@@ -557,7 +603,7 @@ def estimate_files(
     """Estimate the accuracy on a target whose predictions are in files larger than memory.
 
     `estimate` also reads large files in batches. This function reads files of any size in batches,
-    can use workers, and takes names of columns and periods of time. Mergeable methods use every
+    can use workers, and takes periods of time. Mergeable methods use every
     row. All other methods and the diagnostics use a uniform random sample of the target if it is
     large; `Assessment.notes` then gives the size of the sample. The result does not depend on the
     runner.
@@ -571,8 +617,9 @@ def estimate_files(
         Predictions on the new data, in the same formats as the source. If only some rows have a
         value in the label column, these labels are used like `target_labels` of `estimate`. If all
         rows have a label, the labels are ignored.
-    columns : PredictionColumns, optional
-        Names of the columns that contain scores and labels, and names of the classes.
+    columns : mapping or PredictionColumns, optional
+        Names of the columns that contain scores and labels, and names of the classes; see
+        `estimate`.
     options : EstimateOptions, optional
         Methods, temperature, segment columns, seed and replicates.
     history : History, path, data frame, or sequence of labelled predictions, optional
@@ -608,7 +655,7 @@ def estimate_files(
     """
     from oodometer.assessment.streaming import assess_streamed
 
-    columns = PredictionColumns() if columns is None else columns
+    columns = PredictionColumns.of(columns)
     options = EstimateOptions() if options is None else options
     rows = read_source(
         source,

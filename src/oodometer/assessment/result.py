@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,6 +30,12 @@ REGIME_ASSUMPTIONS = {
 }
 # Regimes with a smaller weight are not named.
 MIN_SHOWN_WEIGHT = 0.1
+# Name of the diagnostic that a target has which is the source itself.
+SAME_ROWS = "same_rows"
+# Maximum length of the lines of the text of an assessment, as in a terminal of usual width.
+TEXT_COLUMNS = 80
+# Maximum number of classes whose expected metrics are listed in this text.
+MAX_METRIC_LINES = 10
 # Smallest share of similar reference cases with a too high estimate that the verdict mentions.
 MOSTLY_TOO_HIGH = 2 / 3
 
@@ -158,6 +165,9 @@ class Assessment(ResultViews):
         any shift.
     additional : AdditionalResults, optional
         Expected metrics, lower bound and non-inferiority test, if they were requested.
+    plan_arguments : tuple of str
+        Arguments that the printed command `oodometer plan` starts with: the file of the target, and
+        options that name the source and the columns.
     inputs : AssessedRows, optional
         Predictions of source and target, which the report and some charts need. They stay in
         memory as long as the assessment, and are left out when it is pickled.
@@ -194,6 +204,7 @@ class Assessment(ResultViews):
     calibration: str = "temperature"
     labels_needed: int = 0
     additional: AdditionalResults | None = None
+    plan_arguments: tuple[str, ...] = field(default=("TARGET",), compare=False)
     inputs: AssessedRows | None = field(default=None, compare=False)
 
     def __getitem__(self, method: str) -> Estimate:
@@ -215,7 +226,8 @@ class Assessment(ResultViews):
     def interval(self) -> tuple[float, float] | None:
         """Return the 95 % confidence interval of the accuracy; None if there is none.
 
-        The interval reflects sampling error only.
+        The interval reflects sampling error only, unless target labels were used; it is then valid
+        under any shift.
         """
         low, high = self.headline.estimate.low, self.headline.estimate.high
         return None if low is None or high is None else (low, high)
@@ -290,8 +302,10 @@ class Assessment(ResultViews):
 
     @property
     def next_step(self) -> str:
-        """Return how many rows to label; an empty text if the status is ok or there are labels."""
+        """Return how many rows to label; an empty text if no labels are needed or would help."""
         if self.headline.status == "ok" or self.uses_target_labels or not self.labels_needed:
+            return ""
+        if self.is_source:
             return ""
         rows = f"{self.labels_needed:,} rows of the target"
         if self.labels_needed == self.n_target:
@@ -300,13 +314,20 @@ class Assessment(ResultViews):
 
     @property
     def plan_command(self) -> str:
-        """Return the command that chooses the rows to label."""
-        return self.plan_command_for("TARGET")
+        """Return the command that chooses the rows to label, quoted for a shell.
 
-    def plan_command_for(self, target: str) -> str:
-        """Return the command that chooses the rows to label in a file, quoted for a shell."""
-        words = ["oodometer", "plan", target, "--labels", str(self.labels_needed)]
+        If the target was not read from a file by a command, the word TARGET stands for its path, and
+        the Python call `plan_call` can be used instead.
+        """
+        words = ["oodometer", "plan", *self.plan_arguments, "--labels", str(self.labels_needed)]
         return shlex.join([*words, "--output", "to_label.csv"])
+
+    @property
+    def plan_call(self) -> str:
+        """Return the Python call that chooses the rows to label; `target` is that of `estimate`."""
+        return (
+            f'oodometer.plan_labels(target, n_labels={self.labels_needed}).to_csv("to_label.csv")'
+        )
 
     def notes_on(self, estimate: Estimate) -> tuple[str, ...]:
         """Return the notes on an estimate; for the method of the headline, also its correction."""
@@ -320,6 +341,11 @@ class Assessment(ResultViews):
     def uses_target_labels(self) -> bool:
         """Return whether the headline is estimated from target labels, so shift cannot bias it."""
         return self.headline.estimate.method == PPI_METHOD
+
+    @property
+    def is_source(self) -> bool:
+        """Return whether the target is the source itself."""
+        return any(diagnostic.name == SAME_ROWS for diagnostic in self.diagnostics)
 
     @property
     def typical_range_text(self) -> str:
@@ -347,10 +373,21 @@ class Assessment(ResultViews):
         return f"typical of {' and '.join(parts)}, not a guarantee"
 
     @property
+    def interval_scope(self) -> str:
+        """Return which errors the confidence interval of the headline includes."""
+        return "valid under any shift" if self.uses_target_labels else "sampling error only"
+
+    @property
     def summary(self) -> str:
-        """Return a sentence with the accuracy on the target and on the source."""
+        """Return the accuracy on the target and on the source, after a warning if they are equal."""
+        warning = ""
+        if self.is_source:
+            warning = (
+                "Source and target are the same rows, so the estimate says nothing about other "
+                "data. "
+            )
         return (
-            "The estimated accuracy on the target is "
+            f"{warning}The estimated accuracy on the target is "
             f"{format_percent(self.headline.estimate.value)} %, after "
             f"{format_percent(self.source_accuracy)} % on the source."
         )
@@ -445,29 +482,23 @@ class Assessment(ResultViews):
         )
 
     def __str__(self) -> str:
-        width = max(len(estimate.method) for estimate in self.estimates)
-        step = f"{self.next_step}: {self.plan_command}" if self.next_step else ""
-        lines = [
+        """Return the result as text whose lines have at most `TEXT_COLUMNS` characters."""
+        interval = format_interval(self.headline.estimate)
+        sentences = [
             self.summary,
-            f"confidence interval (sampling error only): {format_interval(self.headline.estimate)}",
-            f"typical range: {self.typical_range_text}",
+            f"Confidence interval ({self.interval_scope}): {interval}",
+            f"Typical range: {self.typical_range_text}",
             "",
             *self.explanation,
-            *([step] if step else []),
             *self.notes,
-            "",
-            f"{'method':<{width}}  accuracy  95 % interval  assumption",
         ]
-        lines += [
-            f"{e.method:<{width}}  {format_percent(e.value):>7}   {format_interval(e):<13}  {e.assumes}"
-            for e in self.estimates
-        ]
-        lines += [f"{name:<{width}}  not applicable: {why}" for name, why in self.skipped.items()]
-        lines += ["", "status    diagnostic              value   meaning"]
-        lines += [
-            f"{d.status:<8}  {d.name:<22}  {d.formatted_value:<6}  {d.meaning}"
-            for d in self.diagnostics
-        ]
+        lines = [line for sentence in sentences for line in _wrap(sentence)]
+        if self.next_step:
+            # The call is not wrapped, so that it can be copied.
+            lines += [*_wrap(f"{self.next_step}:"), f"  {self.plan_call}"]
+        if self.additional is not None:
+            lines += ["", *self._additional_lines(self.additional)]
+        lines += ["", *self._method_lines(), "", *self._diagnostic_lines()]
         if self.segments:
             lines += ["", "segment               n  accuracy  95 % interval"]
         for segment in self.segments:
@@ -475,8 +506,47 @@ class Assessment(ResultViews):
             if segment.estimate is not None:
                 accuracy = format_percent(segment.estimate.value)
                 result = f"{accuracy:>7}   {format_interval(segment.estimate)}"
-            lines.append(f"{segment.value:<16} {segment.n:>6}  {result}")
+            lines += _wrap(result, f"{segment.value:<16} {segment.n:>6}  ")
         return "\n".join(lines)
+
+    def _additional_lines(self, additional: AdditionalResults) -> list[str]:
+        """Return the expected metrics by class, then the other requested results.
+
+        If there are many classes, only the mean over classes is listed.
+        """
+        lines = []
+        headings, rows = additional.metric_table
+        for scope, *cells in rows if len(rows) <= MAX_METRIC_LINES else rows[-1:]:
+            name = "mean over classes" if scope == "macro" else f"class {scope}"
+            metrics = [
+                f"{heading} {value}{f', source {known}' if known else ''}"
+                for heading, value, known in zip(
+                    headings[1::2], cells[::2], cells[1::2], strict=True
+                )
+            ]
+            lines += _wrap("; ".join(metrics), f"Expected metrics, {name}: ", indent=2)
+        return [*lines, *(line for text in additional.sentences for line in _wrap(text))]
+
+    def _method_lines(self) -> list[str]:
+        """Return the table of the estimates, and the methods that are not applicable."""
+        width = max(len(name) for name in (*(e.method for e in self.estimates), *self.skipped))
+        lines = [f"{'method':<{width}}  accuracy  95 % interval  assumption"]
+        for estimate in self.estimates:
+            numbers = f"{format_percent(estimate.value):>7}   {format_interval(estimate):<13}"
+            lines += _wrap(estimate.assumes, f"{estimate.method:<{width}}  {numbers}  ")
+        for name, why in self.skipped.items():
+            lines += _wrap(f"not applicable: {why}", f"{name:<{width}}  ")
+        return lines
+
+    def _diagnostic_lines(self) -> list[str]:
+        """Return the table of the diagnostics; those that are not ok have a meaning and advice."""
+        lines = ["status    diagnostic              value"]
+        for check in self.diagnostics:
+            lines.append(f"{check.status:<8}  {check.name:<22}  {check.formatted_value}")
+            if check.status != "ok":
+                text = f"{check.meaning}{concerned_methods(check)}. What to do: {check.advice}."
+                lines += _wrap(text, " " * 10)
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values with stable keys, for JSON."""
@@ -506,6 +576,26 @@ class Assessment(ResultViews):
             "verdict": self.verdict,
             **additional,
         }
+
+
+def _wrap(text: str, start: str = "", *, indent: int | None = None) -> list[str]:
+    """Return `start` and a text in lines of at most `TEXT_COLUMNS` characters.
+
+    Later lines are indented by `indent` spaces, by default by the length of `start`.
+
+    >>> _wrap("long " * 16, "ac  ")
+    ['ac  long long long long long long long long long long long long long long long', '    long']
+    """
+    spaces = " " * (len(start) if indent is None else indent)
+    lines = textwrap.wrap(
+        text,
+        TEXT_COLUMNS,
+        initial_indent=start,
+        subsequent_indent=spaces,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [start.rstrip()]
 
 
 def _segment_row(segment: Segment) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment.bootstrap import LearnedSource, stabilize_variance
+from oodometer.assessment.bootstrap import LearnedSource, count_rarer, stabilize_variance
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import DiagnosticContext, class_shift, score_distance
 from oodometer.assessment.ppi import MIN_LABELS, BinnedAccuracy, UnlabelledMoments, ppi_estimate
@@ -417,7 +417,8 @@ def _with_interval(
         )
     n_source = learned.predictions.n
     center = min(max(value, 0.5 / (n_source + 1)), 1 - 0.5 / (n_source + 1))
-    variance = stabilize_variance(variance, center, learned.predictions, n)
+    n_rarer = count_rarer(learned.predictions)
+    variance = stabilize_variance(variance, center, n_source, n_rarer, n)
     low, high = accuracy_interval(value, variance, center=center, n_source=n_source, n_target=n)
     return Estimate(value, low=low, high=high, temperature=learned.temperature)
 

@@ -15,6 +15,7 @@ from oodometer.assessment.segments import combine_segments, segment_values
 from oodometer.core import frames
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, OodometerError
+from oodometer.core.predictions import observed_classes
 from oodometer.core.protocols import ProgressCallback
 from oodometer.data.batch_reader import (
     FilePartition,
@@ -118,8 +119,8 @@ def load_source(
     if segment_by and set(segment_by) <= schema.all_columns:
         schema = infer_schema(files, columns, labelled=True, segment_by=segment_by)
     partitions, total = make_partitions(files)
-    k = len(schema.score_columns.columns)
-    if schema.score_columns.is_single_column:
+    k = max(len(schema.score_names), 1)
+    if schema.score_columns is not None and schema.score_columns.is_single_column:
         _, table = read_first_rows(schema, partitions, 64, location)
         k = schema.scores(table).shape[1]
     size = min(MAX_SOURCE_ROWS, MAX_SOURCE_CELLS // k)
@@ -136,11 +137,10 @@ def load_source(
     sample = sampler.sample()
     if sample is None:
         raise no_rows_error(location)
-    rows = schema.predictions(
-        sample.columns["scores"],
-        sample.columns.get("labels"),
-        decisions=sample.columns.get("decisions"),
-    )
+    labels, decisions = sample.columns.get("labels"), sample.columns.get("decisions")
+    if schema.score_columns is None and schema.class_names is None:
+        schema = replace(schema, class_names=observed_classes(decisions, labels))
+    rows = schema.predictions(sample.columns.get("scores"), labels, decisions=decisions)
     return SourceRows(columns.decide(rows), n_rows, sample.columns.get("by"), location)
 
 
@@ -165,8 +165,9 @@ class SourceScanPlan:
         return n_rows, sampler.sample()
 
     def _update_sample(self, sampler: BottomKSampler, table: Any, first_position: int) -> None:
-        scores = self.schema.scores(table)
-        columns: dict[str, Array] = {"scores": scores}
+        columns: dict[str, Array] = {}
+        if self.schema.score_columns is not None:
+            columns["scores"] = self.schema.scores(table)
         if self.schema.label_column is not None:
             columns["labels"] = frames.read_column(table, self.schema.label_column)
         if self.schema.pred_column is not None:
@@ -174,8 +175,8 @@ class SourceScanPlan:
         if self.schema.segment_by:
             by = [frames.read_column(table, name) for name in self.schema.segment_by]
             columns["by"] = segment_values(combine_segments(by))
-        priorities = row_priorities(self.seed, first_position, len(scores))
-        positions = first_position + np.arange(len(scores))
+        priorities = row_priorities(self.seed, first_position, table.num_rows)
+        positions = first_position + np.arange(table.num_rows)
         sampler.update(priorities, BottomKSample(positions, priorities, columns).take)
 
 

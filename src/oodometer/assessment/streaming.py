@@ -16,12 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from oodometer.assessment._estimate import (
-    HistoryInput,
-    SegmentInputs,
-    assess,
-)
+from oodometer.assessment._estimate import SegmentInputs, assess
 from oodometer.assessment.bootstrap import EstimatorRun
+from oodometer.assessment.conformal_interval import HistoryInput
 from oodometer.assessment.diagnostics import LabelledConfidences
 from oodometer.assessment.learned_reference import LearnedReference, PreparesTargets, SourceRows
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan
@@ -99,14 +96,14 @@ def assess_streamed(
     The target must have the same column names as the source. `period` is the length of the segments
     if `segment_by` names a column of times.
     """
-    files = StreamedTarget.open(target, columns, segment_by)
+    files = StreamedTarget.open(target, columns, segment_by, source=reference.rows)
     files = replace(files, schema=replace(files.schema, period=period))
     learned, preview = reference.prepare(files.preview)
     files = files.reorder_classes(reference.rows.class_names)
     fitted, skipped = fit_mergeable(learned.runs, preview)
     plan = replace(
         make_plan(files, learned, fitted, seed=reference.seed),
-        zero_replacement=learned.source.zero_replacement,
+        zero_replacement=learned.source.zero_replacement_for(files.preview),
         sum_tolerance=_sum_tolerance(reference.rows),
         thresholds=columns.thresholds,
     )
@@ -114,7 +111,7 @@ def assess_streamed(
     summary.skipped = skipped | summary.skipped
     assert summary.sample is not None
     sample = files.schema.predictions(
-        summary.sample.columns["scores"],
+        summary.sample.columns.get("scores"),
         decisions=_decision_names(files.schema, summary.sample.columns.get("decisions")),
     )
     assessment = assess(
@@ -183,6 +180,8 @@ def _labelled_confidences(
     labelled = summary.labelled_sample
     if labelled is None or not len(labelled) or not summary.n_unlabelled:
         return None
+    if not files.preview.has_confidence:
+        return None
     correct = labelled.columns["classes"] == files.encode_labels(labelled.columns["labels"])
     return LabelledConfidences(labelled.columns["confidence"], correct)
 
@@ -241,18 +240,24 @@ class StreamedTarget:
 
     @classmethod
     def open(
-        cls, location: str | Path, columns: PredictionColumns, segment_by: tuple[str, ...]
+        cls,
+        location: str | Path,
+        columns: PredictionColumns,
+        segment_by: tuple[str, ...],
+        *,
+        source: Predictions | None = None,
     ) -> StreamedTarget:
-        """Find the files and read the first rows."""
+        """Find the files and read the first rows; classes without scores are those of the source."""
         files = find_files(location)
         schema = infer_schema(files, columns, labelled=False, segment_by=segment_by)
+        if schema.score_columns is None and schema.class_names is None and source is not None:
+            names = source.class_names or tuple(map(str, range(source.k)))
+            schema = replace(schema, class_names=names)
         partitions, n_rows = make_partitions(files)
         path, table = read_first_rows(schema, partitions, PREVIEW_ROWS, location)
         with error_context(path):
             # `Predictions` warns here if logits look like probabilities; the pass does not warn.
-            preview = schema.predictions(
-                schema.scores(table), decisions=schema.read_decisions(table)
-            )
+            preview = schema.read_batch(table)
         return cls(files, schema, partitions, n_rows, preview)
 
     @property
@@ -328,7 +333,9 @@ def make_plan(
         sample_size=sample_size,
         priority_bound=priority_bound(sample_size, target.n_rows),
         max_labels=MAX_LABELS,
-        binned_accuracy=BinnedAccuracy.fit(source.predictions),
+        binned_accuracy=BinnedAccuracy.fit_for(
+            source.predictions, has_confidence=target.preview.has_confidence
+        ),
         row_correctness=row_correctness,
     )
 

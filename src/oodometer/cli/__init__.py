@@ -1,8 +1,8 @@
 """Command line of oodometer, with one module per command.
 
-Exit codes: 0 on success, 1 if the headline is below --fail-below or if some models or evaluations
-failed, 2 if the command line or the input is invalid, 130 if Ctrl-C was pressed, and 141 if the
-reader of the output closed the pipe.
+Exit codes: 0 on success, 1 if the headline is below --fail-below, a monitor has an alarm, or some
+models or evaluations failed, 2 if the command line or the input is invalid, 3 if a monitor cannot
+tell, 130 if Ctrl-C was pressed, and 141 if the reader of the output closed the pipe.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from oodometer.cli import (
     invariance,
     measure,
     methods,
+    monitor,
     plan,
     pool,
     predict,
@@ -61,6 +62,7 @@ app.command()(predict.predict)
 app.command()(methods.methods)
 app.command()(cache.cache)
 app.command()(demo.demo)
+app.add_typer(monitor.app, name="monitor")
 app.add_typer(pool.app, name="pool")
 app.add_typer(study.app, name="study")
 app.add_typer(toy.app, name="toy")

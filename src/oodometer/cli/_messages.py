@@ -7,6 +7,7 @@ options such as ``--skip-bad``, at one place for all commands.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection
 
 OWN_FUNCTION = (
@@ -32,6 +33,7 @@ _REPLACEMENTS: tuple[tuple[str, str], ...] = (
     (rf"[a-z_]+={_VALUE}(?: or [a-z_]+={_VALUE})? \((--[^)]+)\)", r"\1"),
     (rf"[a-z_]+={_VALUE}(?:, \([^)]*\))* or \([^)]*\) \((--[^)]+)\)", r"\1"),
     (rf"as [a-z_]+={_VALUE} or (--[a-z-]+)", r"with \1"),
+    (r" \(in Python, for estimate: columns=\{[^}]*\}\)", ""),
     (r" \(in Python, [^)]*\)", ""),
     (r"; in Python, [^.]*(?:\.[a-z_]+)?", ""),
     # Arguments for which there is no option.
@@ -43,7 +45,8 @@ _REPLACEMENTS: tuple[tuple[str, str], ...] = (
      "use columns prob_… or --prob-columns; for a model, --outputs probs"),
     (r"Pass labelled Predictions, or a History of estimates and accuracies",
      "Give files with a label column, or a table with the columns estimate and truth"),
-    (r"Pass labels=… \(or a label column\) with the source",
+    (r"Pass labelled Predictions, a pair \(probs, labels\), or a table with a column label; if the "
+     r"column has another name, pass columns=\{'label_column': '…'\}",
      "Add a column label to the source, or name the column with --label-column"),
     (r"Pass labels=…, or a list of pairs", "Name the label column with --label-column"),
     (r"Pass the decided classes to Predictions\.from_classes",
@@ -88,5 +91,12 @@ def _option_of(argument: str) -> str:
 
 def _as_option(match: re.Match[str]) -> str:
     """Return the option for an argument with its value; placeholders are left out."""
-    option, value = _option_of(match[1]), match[2].strip("'\"()[]").replace(", ", ",")
-    return option if value in ("…", "True", "") else f"{option} {value}"
+    option, value = _option_of(match[1]), match[2]
+    is_text = value[0] in "'\""
+    value = value[1:-1] if is_text else value.strip("()[]").replace(", ", ",")
+    return option if value in ("…", "True", "") else f"{option} {_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    """Return a value in quotes if it contains a space, such as the name of a column."""
+    return shlex.quote(value) if " " in value else value

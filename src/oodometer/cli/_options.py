@@ -1,9 +1,9 @@
 """Command-line options that several commands use, and option groups.
 
 Each option is an `Annotated` type, so that it has one meaning and one help text in all commands. An
-option group is a dataclass whose fields are options that belong together. A command that is
-decorated with `with_option_groups` receives an option group as one parameter. On the command line,
-this parameter is replaced by the options of the group.
+option group is a dataclass whose fields are options that belong together, or other option groups. A
+command that is decorated with `with_option_groups` receives an option group as one parameter. On the
+command line, this parameter is replaced by the options of the group.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 import typer
 
 from oodometer.cli._runtime import set_quiet
-from oodometer.core.errors import InputError, out_of_range
+from oodometer.core.errors import InputError, UnknownName, out_of_range
 from oodometer.core.protocols import Dataset, Model, Transform
+from oodometer.core.results import STATUS_SHAPES
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.parallel.pickling import CACHE_FOLDER_VARIABLE
 
@@ -115,6 +116,30 @@ MetricNames = Annotated[
     ),
 ]
 
+# Segments and periods of a target, and of the batches of a monitor.
+SegmentColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of the target or batch; the accuracy, and each --metric, is also estimated for "
+        "each of its values (for each day if the values are times). Repeat the option for the "
+        "combinations of several columns."
+    ),
+]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the target with times; the accuracy is also estimated for each --period, "
+        "or for chunks of --chunk-rows rows in the order of time."
+    ),
+]
+Period = Annotated[
+    str | None,
+    typer.Option(
+        help="Length of the segments of --time-column: hour, day, week or month. "
+        "[default: day, unless --chunk-rows is given]"
+    ),
+]
+
 # Files of predictions, datasets, folders.
 LabelColumn = Annotated[
     str | None,
@@ -189,19 +214,17 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in signature.parameters.items():
         if name in groups:
             known = {each.name for each in parameters}  # two groups can share an option
-            parameters += [
-                each for each in _group_parameters(groups[name]) if each.name not in known
-            ]
+            for each in _group_parameters(groups[name]):
+                if each.name not in known:
+                    parameters.append(each)
+                    known.add(each.name)
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def call_with_groups(**values: Any) -> None:
-        made = {
-            name: group(**{field.name: values[field.name] for field in fields(group)})
-            for name, group in groups.items()
-        }
-        grouped = {field.name for group in groups.values() for field in fields(group)}
+        made = {name: _make_group(group, values) for name, group in groups.items()}
+        grouped = {each.name for group in groups.values() for each in _group_parameters(group)}
         others = {name: value for name, value in values.items() if name not in grouped}
         command(**others, **made)
 
@@ -211,17 +234,44 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _group_parameters(group: Any) -> list[inspect.Parameter]:
-    """Return one keyword-only parameter per option of a group."""
+    """Return one keyword-only parameter per option of a group and of the groups that it contains."""
     types = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=types[field.name],
-        )
-        for field in fields(group)
-    ]
+    parameters: list[inspect.Parameter] = []
+    for field in fields(group):
+        annotation = types[field.name]
+        if is_dataclass(annotation):
+            parameters += _group_parameters(annotation)
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(
+                inspect.Parameter(field.name, kind, default=field.default, annotation=annotation)
+            )
+    return parameters
+
+
+def _make_group(group: Any, values: Mapping[str, Any]) -> Any:
+    """Return a group, and the groups that it contains, with the values of their options."""
+    types = get_type_hints(group)
+    return group(
+        **{
+            field.name: _make_group(types[field.name], values)
+            if is_dataclass(types[field.name])
+            else values[field.name]
+            for field in fields(group)
+        }
+    )
+
+
+def given_options(group: Any) -> dict[str, Any]:
+    """Return the options of a group whose values differ from their defaults, by name."""
+    given: dict[str, Any] = {}
+    for field in fields(group):
+        value = getattr(group, field.name)
+        if is_dataclass(value):
+            given |= given_options(value)
+        elif value not in (field.default, [], None):
+            given[f"--{field.name.replace('_', '-')}"] = value
+    return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -621,3 +671,86 @@ def one_or_several(names: Sequence[Any] | None) -> Any:
     ('ece', ['ece', 'nll'], None)
     """
     return names[0] if names is not None and len(names) == 1 else names
+
+
+# Gates.
+ACCURACY = "accuracy"
+USES = ("value", "low", "typical-low")
+PLACES = ("any", "last", "overall")
+# Order of the statuses, from good to bad.
+STATUSES = tuple(STATUS_SHAPES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """Options that turn an estimate into an exit code."""
+
+    fail_below: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Exit with code 1 if the estimated accuracy is below this fraction; METRIC=FRACTION "
+            "for a --metric, such as f1=0.5. Repeat the option for several conditions."
+        ),
+    ] = None
+    fail_drop: Annotated[
+        float | None,
+        typer.Option(
+            help="Exit with code 1 if the accuracy is lower than on the source by more than this "
+            "fraction."
+        ),
+    ] = None
+    fail_on: Annotated[
+        str | None,
+        typer.Option(help="Exit with code 1 if the status is warning or worse, or critical."),
+    ] = None
+    use: Annotated[
+        str,
+        typer.Option(
+            help="Number that the conditions compare: value, low (lower end of the confidence "
+            "interval) or typical-low (lower end of the typical range)."
+        ),
+    ] = "value"
+    fail_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Segments, periods or batches that the conditions concern: any, last (of the "
+            "periods) or overall (none). [default: any; for a monitor, the last batch]"
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise if an option is not valid."""
+        _ = self.limits
+        if self.fail_drop is not None and not 0 <= self.fail_drop <= 1:
+            raise InputError(f"--fail-drop must be a fraction from 0 to 1; got {self.fail_drop:g}.")
+        if self.fail_on is not None and self.fail_on not in STATUSES[1:]:
+            raise UnknownName("status", self.fail_on, STATUSES[1:])
+        if self.use not in USES:
+            raise UnknownName("--use", self.use, USES)
+        if self.fail_at is not None and self.fail_at not in PLACES:
+            raise UnknownName("--fail-at", self.fail_at, PLACES)
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether there is a condition."""
+        return bool(self.fail_below) or self.fail_drop is not None or self.fail_on is not None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Return the smallest allowed value of each metric."""
+        limits = {}
+        for text in self.fail_below or ():
+            metric, _, number = text.rpartition("=")
+            try:
+                limit = float(number)
+            except ValueError as error:
+                raise InputError(
+                    f"--fail-below must be a fraction or METRIC=FRACTION; got {text!r}."
+                ) from error
+            if not 0 <= limit <= 1:
+                hint = f" Did you mean {limit / 100:g}?" if 1 < limit <= 100 else ""
+                raise InputError(
+                    f"--fail-below must be a fraction from 0 to 1; got {limit:g}.{hint}"
+                )
+            limits[metric.strip() or ACCURACY] = limit
+        return limits

@@ -44,8 +44,9 @@ Example:
 \b
 Exit codes:
   0    success
-  1    accuracy below --fail-below, or some models or evaluations failed
+  1    below --fail-below, alarm, or some models or evaluations failed
   2    invalid command line or input
+  3    a monitor cannot tell: too few batches or rows
   130  interrupted by Ctrl-C
   141  output pipe closed by its reader
 """

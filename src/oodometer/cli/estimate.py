@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,12 +19,13 @@ from oodometer.assessment.optional_analyses import (
 )
 from oodometer.assessment.result import Assessment
 from oodometer.assessment.segments import combine_segments, row_chunks, time_periods
+from oodometer.assessment.target_labels import missing_label_notes, read_target_labels
 from oodometer.cli._html_report import (
     check_report_path,
     provenance,
     write_report_page,
 )
-from oodometer.cli._model_outputs import predict_file
+from oodometer.cli._model_outputs import TABLE_EXTENSIONS, predict_file
 from oodometer.cli._options import (
     MODEL_HELP,
     SOURCE_DATA_HELP,
@@ -32,15 +33,20 @@ from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
     DatasetFileOptions,
+    GateOptions,
     HtmlPath,
     MethodNames,
     MetricNames,
     ModelOptions,
     OtherModelPaths,
+    Period,
     Quiet,
     Seed,
+    SegmentColumns,
+    TimeColumn,
     Verbose,
     WorkerOptions,
+    given_options,
     split_members,
     split_names,
     with_option_groups,
@@ -48,12 +54,10 @@ from oodometer.cli._options import (
 from oodometer.cli._runtime import (
     check_verbosity,
     console,
-    print_error,
     print_json,
     print_note,
     progress_bar,
 )
-from oodometer.cli._target_labels import read_target_labels
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, not_a_file
 from oodometer.core.labels import is_blank
@@ -70,11 +74,13 @@ from oodometer.data.prediction_files import (
     label_column_candidates,
 )
 from oodometer.report import terminal_assessment
+from oodometer.report.verdict import required_result
 
 if TYPE_CHECKING:
-    from oodometer.assessment._estimate import HistoryInput
+    from oodometer.assessment.conformal_interval import HistoryInput
     from oodometer.assessment.learned_reference import SourceRows
     from oodometer.assessment.reference import EstimateOptions, Reference
+    from oodometer.cli._gates import GateResult
     from oodometer.parallel.runners import Runner
 
 
@@ -83,28 +89,9 @@ class EstimationOptions:
     """Options of the estimation, used by the commands `estimate` and `report`."""
 
     method: MethodNames = None
-    segment_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column of the target; the accuracy, and each --metric, is also estimated for "
-            "each of its values (for each day if the values are times). Repeat the option for the "
-            "combinations of several columns."
-        ),
-    ] = None
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the target with times; the accuracy is also estimated for each --period, "
-            "or for chunks of --chunk-rows rows in the order of time."
-        ),
-    ] = None
-    period: Annotated[
-        str | None,
-        typer.Option(
-            help="Length of the segments of --time-column: hour, day, week or month. "
-            "[default: day, unless --chunk-rows is given]"
-        ),
-    ] = None
+    segment_by: SegmentColumns = None
+    time_column: TimeColumn = None
+    period: Period = None
     chunk_rows: Annotated[
         int | None,
         typer.Option(
@@ -274,7 +261,7 @@ class PageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInputs:
-    """Options of `estimate` that replace files of predictions by a model and two datasets."""
+    """Options that replace files of predictions by a model and two datasets."""
 
     model: Annotated[
         str | None,
@@ -286,14 +273,14 @@ class ModelInputs:
     source_data: Annotated[list[str] | None, typer.Option(help=SOURCE_DATA_HELP)] = None
     target_data: Annotated[str | None, typer.Option(help=TARGET_DATA_HELP)] = None
 
+    @property
+    def is_given(self) -> bool:
+        """Return whether one of the options is given."""
+        return bool(given_options(self))
+
     def check(self, source: Path | None, targets: Sequence[Path]) -> None:
         """Raise if files and a model are both given, or if parts are missing."""
-        given = {
-            "--model": self.model,
-            "--source-data": self.source_data,
-            "--target-data": self.target_data,
-        }
-        if not any(given.values()):
+        if not self.is_given:
             if source is None or not targets:
                 missing = "SOURCE" if source is None else "TARGET"
                 raise InputError(
@@ -302,18 +289,80 @@ class ModelInputs:
                 )
             return
         if source is not None:
-            first = next(name for name, value in given.items() if value)
             raise InputError(
-                f"Both SOURCE ({source}) and {first} are given. Give files of predictions, SOURCE and "
-                "TARGET, or --model with --source-data and --target-data."
+                f"Both SOURCE ({source}) and {next(iter(given_options(self)))} are given. Give files of "
+                "predictions, SOURCE and TARGET, or --model with --source-data and --target-data."
             )
         if self.source_data and len(self.source_data) > 1:
             raise InputError("--source-data was given more than once. Give one dataset.")
-        for name, value in given.items():
-            if not value:
+        for name in ("--model", "--source-data", "--target-data"):
+            if name not in given_options(self):
                 raise InputError(
                     f"{name} is missing. --model, --source-data and --target-data belong together."
                 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessmentOptions:
+    """All options that determine an assessment, used by the commands `estimate` and `report`."""
+
+    model_inputs: ModelInputs
+    evidence: EvidenceOptions
+    estimation: EstimationOptions
+    analyses: AnalysisOptions
+    columns: ColumnOptions
+    data: DatasetFileOptions
+    model: ModelOptions
+    reading: FileReadOptions
+
+    def files(self, source: Path | None, targets: Sequence[Path]) -> PredictionFiles:
+        """Return the files of predictions, or the predictions of --model on both datasets."""
+        self.model_inputs.check(source, targets)
+        opened: dict[Path, ScoreFile] = {}
+        columns = self.columns
+        if self.model_inputs.model is not None:
+            self.estimation.check_segments()
+            opened = self._run_model()
+            source, *targets = list(opened)
+            columns = replace(columns, label_column=None)  # predict_file names the column label
+        else:
+            _reject_model_options(self.data, self.model)
+        assert source is not None
+        if len(targets) > 1:
+            several = {
+                "--other-model": self.evidence.other_model,
+                "--target-labels": self.evidence.target_labels,
+            }
+            reject_several_targets(several)
+        return PredictionFiles.from_options(source, targets, columns, self.evidence, opened)
+
+    def assess(self, files: PredictionFiles) -> list[FileAssessment]:
+        """Return the assessments of all targets, with the requested analyses."""
+        return assess_files(files, self.estimation, self.reading, self.analyses.requests())
+
+    def _run_model(self) -> dict[Path, ScoreFile]:
+        """Return the predictions of the model on both datasets, by the path of the data."""
+        inputs = self.model_inputs
+        if self.reading.stream:
+            raise InputError(
+                "--stream applies to files of predictions, not to --model. Leave it out."
+            )
+        assert inputs.model is not None
+        model = self.model.open(inputs.model)
+        options = self.estimation
+        kept = [*options.segment_columns, *filter(None, [options.time_column, "id"])]
+        return {
+            Path(location): predict_file(
+                model,
+                location,
+                label_column=self.columns.label_column,
+                data_options=self.data,
+                worker_options=self.reading,
+                kept_columns=kept,
+            )
+            for location in (*(inputs.source_data or ()), inputs.target_data)
+            if location is not None
+        }
 
 
 @with_option_groups
@@ -327,19 +376,10 @@ def estimate(
         typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data."),
     ] = None,
     *,
-    model_inputs: ModelInputs,
-    evidence: EvidenceOptions,
-    options: EstimationOptions,
-    analyses: AnalysisOptions,
-    column_options: ColumnOptions,
-    data_options: DatasetFileOptions,
-    model_options: ModelOptions,
-    read_options: FileReadOptions,
+    options: AssessmentOptions,
     html: HtmlPath = None,
     page_options: PageOptions,
-    fail_below: Annotated[
-        float | None, typer.Option(help="Exit with code 1 if the headline is below this fraction.")
-    ] = None,
+    gates: GateOptions,
     verbose: Verbose = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -373,94 +413,54 @@ def estimate(
     Example:
       oodometer estimate --model my:net --source-data a.npz --target-data b.npz
     """
-    check_fraction(fail_below, "--fail-below")
+    gates.check()
     check_report_path(html)
     page_options.check(html)
     check_verbosity(verbose, quiet)
-    model_inputs.check(source, target or ())
-    opened: dict[Path, ScoreFile] = {}
-    if model_inputs.model is not None:
-        options.check_segments()
-        opened = _run_model(
-            model_inputs, column_options, data_options, model_options, read_options, options
-        )
-        source, *target = list(opened)
-    else:
-        _reject_model_options(data_options, model_options)
-    assert source is not None
-    assert target is not None
-    if len(target) > 1:
-        _reject_several_targets(
-            {
-                "--html": html,
-                "--other-model": evidence.other_model,
-                "--target-labels": evidence.target_labels,
-            }
-        )
-    files = PredictionFiles.from_options(source, target, column_options, evidence, opened)
-    results = assess_files(files, options, read_options, analyses.requests())
+    if target is not None and len(target) > 1:
+        reject_several_targets({"--html": html})
+    files = options.files(source, target or ())
+    results = options.assess(files)
+    gate = gate_results(results, gates, options.analyses.margin)
     if as_json:
-        _print_results_as_json(results)
+        _print_results_as_json(results, gate, page_options.required)
     elif verbose:
         _show_details(results, page_options.required)
     else:
         _show_answer(results, page_options.required, quiet=quiet)
     if html is not None:
         write_report_page(render_assessment_page(files, results[0], page_options), html)
-    if fail_below is not None:
-        _exit_if_below(results, fail_below)
-
-
-def _run_model(
-    inputs: ModelInputs,
-    columns: ColumnOptions,
-    data_options: DatasetFileOptions,
-    model_options: ModelOptions,
-    read_options: FileReadOptions,
-    options: EstimationOptions,
-) -> dict[Path, ScoreFile]:
-    """Return the predictions of the model on both datasets, by the path of the data."""
-    if read_options.stream:
-        raise InputError("--stream applies to files of predictions, not to --model. Leave it out.")
-    assert inputs.model is not None
-    model = model_options.open(inputs.model)
-    kept = [*options.segment_columns, *filter(None, [options.time_column, "id"])]
-    return {
-        Path(location): predict_file(
-            model,
-            location,
-            label_column=columns.label_column,
-            data_options=data_options,
-            worker_options=read_options,
-            kept_columns=kept,
-        )
-        for location in (*(inputs.source_data or ()), inputs.target_data)
-        if location is not None
-    }
+    if gate is not None:
+        gate.exit()
 
 
 def _reject_model_options(*groups: DatasetFileOptions | ModelOptions) -> None:
     """Raise if an option was given that describes a model or a dataset, but there is none."""
-    for group in groups:
-        for option in fields(group):
-            shared = option.name in {each.name for each in fields(ColumnOptions)}
-            if not shared and getattr(group, option.name) != option.default:
-                name = option.name.replace("_", "-")
-                raise InputError(
-                    f"--{name} applies to --model, --source-data and --target-data. Leave it out for "
-                    "files of predictions."
-                )
+    shared = {f"--{option.name.replace('_', '-')}" for option in fields(ColumnOptions)}
+    for name in (name for group in groups for name in given_options(group)):
+        if name not in shared:
+            raise InputError(
+                f"{name} applies to --model, --source-data and --target-data. Leave it out for files "
+                "of predictions."
+            )
 
 
-def _print_results_as_json(results: Sequence[FileAssessment]) -> None:
+def _print_results_as_json(
+    results: Sequence[FileAssessment], gate: GateResult | None, required: float | None
+) -> None:
     """Print one target as an object, and several targets as a list of such objects."""
+    gated = {} if gate is None else {"gate": gate.to_dict()}
     contents = [result.assessment.to_dict() for result in results]
+    if required is not None:
+        for content, result in zip(contents, results, strict=True):
+            met = required_result(result.assessment, required)
+            content["required"] = {"level": required, "result": met}
     if len(results) == 1:
-        print_json(contents[0])
+        print_json(contents[0] | gated)
         return
     paths = [{"target": str(result.path)} for result in results]
     targets = [path | content for path, content in zip(paths, contents, strict=True)]
-    print_json({"schema": 1, "targets": targets})
+    print_json({"schema": 1, "targets": targets} | gated)
 
 
 def _show_answer(results: Sequence[FileAssessment], required: float | None, *, quiet: bool) -> None:
@@ -475,7 +475,9 @@ def _show_answer(results: Sequence[FileAssessment], required: float | None, *, q
     ]
     if quiet:
         for one in shown:
-            terminal_assessment.show_line(console(), one, name_target=len(shown) > 1)
+            terminal_assessment.show_line(
+                console(), one, name_target=len(shown) > 1, required=required
+            )
     elif len(shown) == 1:
         terminal_assessment.show_answer(console(), shown[0], required=required)
     else:
@@ -486,9 +488,7 @@ def _show_details(results: Sequence[FileAssessment], required: float | None) -> 
     """Show all details of one target, or a table that compares several targets."""
     if len(results) == 1:
         (result,) = results
-        terminal_assessment.show_details(
-            console(), result.assessment, target=str(result.path), required=required
-        )
+        terminal_assessment.show_details(console(), result.assessment, required=required)
         _show_additional(result.assessment)
         return
     terminal_assessment.show_target_details(
@@ -505,19 +505,28 @@ def _show_additional(assessment: Assessment) -> None:
         terminal_assessment.show_additional(console(), assessment.additional)
 
 
-def _exit_if_below(results: Sequence[FileAssessment], fail_below: float) -> None:
-    """Exit with code 1 and name the targets on standard error if any headline is below a limit."""
-    below = [
-        f"{result.path} ({100 * result.assessment.accuracy:.1f} %)"
+def gate_results(
+    results: Sequence[FileAssessment], gates: GateOptions, margin: float | None
+) -> GateResult | None:
+    """Return which conditions fail for any target; None if there are no conditions.
+
+    Reasons name the target if there are several.
+    """
+    if not gates.is_given and margin is None:
+        return None
+    from oodometer.cli._gates import GateResult, gate_assessment
+
+    parts = [
+        gate_assessment(gates, result.assessment, str(result.path) if len(results) > 1 else "")
         for result in results
-        if result.assessment.accuracy < fail_below
     ]
-    if below:
-        print_error(f"below {100 * fail_below:g} %: {', '.join(below)}")
-        raise typer.Exit(1)
+    return GateResult(
+        tuple(reason for part in parts for reason in part.failed),
+        tuple(reason for part in parts for reason in part.undecided),
+    )
 
 
-def _reject_several_targets(options: Mapping[str, Any]) -> None:
+def reject_several_targets(options: Mapping[str, Any]) -> None:
     """Raise if an option was given that applies to one target only."""
     for name, value in options.items():
         if value:
@@ -612,8 +621,31 @@ def assess_files(
                 assessment = add_results(
                     assessment, requests, assessor.reference, segment_by=segments
                 )
-            results.append(FileAssessment(path, assessment))
+            arguments = _plan_arguments(files, path)
+            results.append(FileAssessment(path, replace(assessment, plan_arguments=arguments)))
     return results
+
+
+def _plan_arguments(files: PredictionFiles, target: Path) -> tuple[str, ...]:
+    """Return the target, the source and the columns as arguments of the command `oodometer plan`."""
+    words = [str(target)]
+    # The command `plan` reads one file of predictions, not a folder, a pattern or a dataset.
+    if files.source not in files.opened and not is_multi_file(files.source):
+        words += ["--source", str(files.source)]
+    columns = files.columns
+    thresholds = columns.thresholds
+    options = {
+        "--label-column": columns.label_column,
+        "--prob-columns": columns.prob_columns,
+        "--logit-columns": columns.logit_columns,
+        "--pred-column": columns.pred_column,
+        "--threshold": None if thresholds is None else ",".join(map(str, thresholds)),
+        "--class-names": None if columns.class_names is None else ",".join(columns.class_names),
+    }
+    for option, value in options.items():
+        if value is not None:
+            words += [option, value]
+    return tuple(words)
 
 
 @contextmanager
@@ -685,8 +717,8 @@ class _FileAssessor:
                     "the labelled file first."
                 )
         names: list[str] = []
-        if source in self.files.opened or not is_multi_file(source):
-            names = self.files.open(source).column_names
+        if source.suffix.lower() in (*TABLE_EXTENSIONS, ".npz") and not is_multi_file(source):
+            names = ScoreFile.open(source).column_names  # of the data, if a model was run on them
         candidates = label_column_candidates(names)
         if candidates:
             return InputError(
@@ -755,7 +787,8 @@ class _FileAssessor:
         if self.files.target_labels is None:
             target_labels = _partial_labels(file, columns)
         else:
-            target_labels = read_target_labels(self.files.target_labels, target, columns)
+            labels = ScoreFile.open(self.files.target_labels)
+            target_labels = read_target_labels(labels, target, label_column=columns.label_column)
         segments = self.options.read_segments(file, target.n)
         other_models = self._read_other_models(self.files.other_models)
         history = self.history
@@ -768,6 +801,9 @@ class _FileAssessor:
                 other_models=other_models,
                 progress=progress,
             )
+        if self.files.target_labels is not None:
+            notes = missing_label_notes(self.files.target_labels, columns.label_column)
+            assessment = replace(assessment, notes=(*notes, *assessment.notes))
         return assessment, segments
 
     def _assess_in_batches(self, path: Path) -> tuple[Assessment, Array | None]:
@@ -853,6 +889,5 @@ def render_assessment_page(
         title=title,
         date=page_options.date,
         required=page_options.required,
-        target_name=str(result.path),
         reproduce=provenance(_hashable_paths(files), seed=result.assessment.seed),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
+from oodometer.assessment.labeling_plan import plan_labels
 from oodometer.cli._options import (
     AsJson,
     ColumnOptions,
@@ -20,8 +20,11 @@ from oodometer.cli._options import (
 from oodometer.cli._runtime import console, print_json, print_note
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.data.atomic import atomic_write
-from oodometer.data.prediction_files import ScoreFile
+from oodometer.data.prediction_files import (
+    PredictionColumns,
+    ScoreFile,
+    label_column_candidates,
+)
 
 
 @with_option_groups
@@ -41,7 +44,8 @@ def plan(
     source: Annotated[
         Path | None,
         typer.Option(
-            help="Predictions on labelled data, used to calibrate the confidences of the target."
+            help="Predictions on labelled data, which calibrate the confidences of plan, or from "
+            "which a monitor learns."
         ),
     ] = None,
     output: OutputPath = None,
@@ -54,7 +58,8 @@ def plan(
 
     With --labels N, N rows are chosen, and the precision that they give is shown.
 
-    Rows are counted from 0. With --output FILE, the rows are written to a CSV file, with their ids
+    The rows are in random order, so that labeling can stop early: the first rows are a valid sample
+    of their own. Rows are counted from 0. With --output FILE, the rows are written to a CSV file, with their ids
     if TARGET has a column id. Fill in its column label, and pass the file to `oodometer estimate
     SOURCE TARGET --target-labels FILE`.
 
@@ -65,38 +70,35 @@ def plan(
     predictions = ScoreFile.open(target).predictions(columns, labelled=False)
     labelled = None
     if source is not None:
-        labelled = ScoreFile.open(source).predictions(columns, labelled=True)
+        labelled = _read_source(source, columns)
     result = plan_labels(
         predictions, source=labelled, half_width=half_width, n_labels=labels, seed=seed
     )
     if output is not None:
         if output.suffix.lower() != ".csv":
             raise InputError(f"--output of plan must be a .csv file; got {output.name!r}.")
-        _write_rows_to_label(result, predictions, output)
+        result.to_csv(output)
+        print_note(
+            f"{result.n_labels:,} rows to label written to {output}, in random order: label them "
+            "from the top; any first part is a valid sample."
+        )
     if as_json:
         print_json(result.to_dict())
         return
-    console().print(_plan_summary(result, predictions.n))
+    console().print(result.summary)
     if output is None:
         console().print(", ".join(map(str, result.rows.tolist())), highlight=False)
 
 
-def _plan_summary(result: LabelingPlan, n_rows: int) -> str:
-    points = round(100 * result.half_width, 1)
-    if result.n_labels == n_rows:
-        return f"Label all {n_rows:,} rows for a confidence interval of ±{points:g} points."
-    return (
-        f"Label {result.n_labels:,} of {n_rows:,} rows for a confidence interval of ±{points:g} "
-        f"points (simple random sampling would need {result.n_labels_without_scores:,})."
+def _read_source(path: Path, columns: PredictionColumns) -> Predictions:
+    """Return the labelled predictions of --source; raise if the file has no labels."""
+    file = ScoreFile.open(path)
+    predictions = file.predictions(columns, labelled=True)
+    if predictions.is_labelled:
+        return predictions
+    candidates = label_column_candidates(file.column_names)
+    named = f" {shlex.quote(candidates[0])}" if candidates else ""
+    raise InputError(
+        f"{path.name} has no labels, which --source needs. Name the column with the true classes: "
+        f"--label-column{named or ' COLUMN'}."
     )
-
-
-def _write_rows_to_label(result: LabelingPlan, predictions: Predictions, path: Path) -> None:
-    ids = predictions.ids
-    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["row", *([] if ids is None else ["id"]), "confidence", "label"])
-        for row in result.rows.tolist():
-            known = [] if ids is None else [ids[row]]
-            writer.writerow([row, *known, f"{predictions.confidence[row]:.4f}", ""])
-    print_note(f"{result.n_labels:,} rows to label written to {path}")

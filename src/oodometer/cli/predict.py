@@ -53,9 +53,7 @@ def predict(
     ] = "test",
     rows: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Maximum number of rows of a domain, chosen at random. [default: all]"
-        ),
+        typer.Option(min=1, help="Maximum number of rows, chosen at random. [default: all]"),
     ] = None,
     data_dir: DataFolder = None,
     label_column: LabelColumn = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,22 +13,20 @@ from oodometer.cli._html_report import check_report_path, render_study_page
 from oodometer.cli._options import (
     HTML_HELP,
     AsJson,
-    ColumnOptions,
     DataFolder,
+    GateOptions,
     Quiet,
     ReferenceDomain,
     StoreFolder,
+    given_options,
     with_option_groups,
 )
 from oodometer.cli._runtime import console, print_json
 from oodometer.cli.estimate import (
-    AnalysisOptions,
-    EstimationOptions,
-    EvidenceOptions,
-    FileReadOptions,
+    AssessmentOptions,
     PageOptions,
-    PredictionFiles,
-    assess_files,
+    gate_results,
+    reject_several_targets,
     render_assessment_page,
 )
 from oodometer.core.errors import InputError
@@ -41,69 +38,75 @@ if TYPE_CHECKING:
 @with_option_groups
 def report(
     what: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="WHAT",
             help="If TARGET is given, predictions on labelled data. Otherwise a study, given by "
             "its TOML file, the folder of its store, or a table of evaluations or accuracies.",
         ),
-    ],
+    ] = None,
     target: Annotated[
-        Path | None, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
+        list[Path] | None,
+        typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data."),
     ] = None,
     *,
     html: Annotated[Path, typer.Option(help=HTML_HELP)] = Path("report.html"),
     page_options: PageOptions,
-    evidence: EvidenceOptions,
-    options: EstimationOptions,
-    analyses: AnalysisOptions,
-    column_options: ColumnOptions,
-    read_options: FileReadOptions,
+    options: AssessmentOptions,
+    gates: GateOptions,
     reference_domain: ReferenceDomain = None,
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write an HTML report on predictions for two datasets, or on a study.
+    """Write an HTML report on predictions for two datasets, on a model, or on a study.
 
     With WHAT and TARGET, both are files of predictions, which are assessed as by `oodometer
-    estimate`. With WHAT alone, it is a study.
+    estimate`. With --model, --source-data and --target-data, the model is run on both datasets
+    first. With WHAT alone, it is a study.
 
     Example:
       oodometer report validation.parquet new_site.parquet --segment-by site
+
+    Example:
+      oodometer report --model my:net --source-data a.npz --target-data b.npz
 
     Example:
       oodometer report digits.toml --html digits.html
     """
     check_report_path(html)
     page_options.check(html)
-    if target is None:
-        groups = (evidence, options, analyses, column_options, read_options)
+    gates.check()
+    if what is None and not options.model_inputs.is_given:
+        raise InputError(
+            "WHAT is missing. Give two files of predictions, a model with its data (--model, "
+            "--source-data and --target-data), or a study."
+        )
+    if what is not None and not target and not options.model_inputs.is_given:
         given = {"--required": page_options.required}
-        given |= {name: value for group in groups for name, value in _given_options(group).items()}
-        _reject_options(given, "a single WHAT, a study", "Give a TARGET too, or leave it out.")
+        _reject_options(
+            given | given_options(options) | given_options(gates),
+            "a single WHAT, a study",
+            "Give a TARGET too, or leave it out.",
+        )
         page = _render_study(what, reference_domain, store_dir, data_dir, page_options)
-    else:
-        study_options = {
-            "--reference-domain": reference_domain,
-            "--store-dir": store_dir,
-            "--data-dir": data_dir,
-        }
-        _reject_options(study_options, "predictions on two datasets", "Leave it out.")
-        files = PredictionFiles.from_options(what, [target], column_options, evidence)
-        (result,) = assess_files(files, options, read_options, analyses.requests())
-        page = render_assessment_page(files, result, page_options)
-    _write_report(page, html, "study" if target is None else "assessment", as_json)
-
-
-def _given_options(group: Any) -> dict[str, Any]:
-    """Return the options of a group whose values differ from their defaults, by name."""
-    return {
-        f"--{field.name.replace('_', '-')}": True
-        for field in fields(group)
-        if getattr(group, field.name) not in (field.default, [], None)
+        _write_report(page, html, "study", as_json)
+        return
+    study_options = {
+        "--reference-domain": reference_domain,
+        "--store-dir": store_dir,
+        "--data-dir": data_dir,
     }
+    _reject_options(study_options, "predictions on two datasets", "Leave it out.")
+    if target and len(target) > 1:
+        reject_several_targets({"A report": True})
+    files = options.files(what, target or ())
+    (result,) = options.assess(files)
+    _write_report(render_assessment_page(files, result, page_options), html, "assessment", as_json)
+    gate = gate_results([result], gates, options.analyses.margin)
+    if gate is not None:
+        gate.exit()
 
 
 def _reject_options(options: Mapping[str, Any], subject: str, hint: str) -> None:

@@ -655,12 +655,7 @@ def _show_accuracy_matrix(
     evaluations = to_evaluations(accuracies, reference)
     analyses = _run_analyses(evaluations, options)
     if as_json:
-        values = {
-            "reference": reference,
-            "models": len(accuracies.models),
-            "sets": [comparison.to_dict() for comparison in comparisons],
-            "matrix": correlations.to_dict(),
-        }
+        values = comparisons.to_dict() | {"matrix": correlations.to_dict()}
         print_json(values | _analyses_to_dict(analyses))
         return evaluations
     if analyses:

@@ -26,13 +26,17 @@ def did_you_mean(name: str, known_names: Iterable[str]) -> str:
 
     >>> did_you_mean("lable", ["label", "site"]), did_you_mean("atc", ["ac", "atc-mc"])
     (" Did you mean 'label'?", " Did you mean 'atc-mc'?")
+    >>> did_you_mean("Sex", ["AGE", "SEX"])
+    " Did you mean 'SEX'?"
     """
-    names = list(known_names)
+    by_lower_case: dict[str, str] = {}
+    for known in known_names:
+        by_lower_case.setdefault(known.lower(), known)
     typed = name.lower()
-    completions = [known for known in names if typed and known.startswith(typed)]
+    completions = [known for known in by_lower_case if typed and known.startswith(typed)]
     cutoff = 0.0 if completions else 0.5
-    nearest = difflib.get_close_matches(typed, completions or names, n=1, cutoff=cutoff)
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+    nearest = difflib.get_close_matches(typed, completions or by_lower_case, n=1, cutoff=cutoff)
+    return f" Did you mean {by_lower_case[nearest[0]]!r}?" if nearest else ""
 
 
 class OodometerError(Exception):
@@ -206,7 +210,9 @@ def not_a_file(path: str | os.PathLike[str], *, expected: str = "a file") -> Inp
     "There is no file 'scroes.csv'; expected a Parquet file. Check the path."
     """
     name = repr(str(path))[:MAX_PATH_CHARS]
-    problem = f"There is no file {name}"
+    # A path without an extension is more likely the path of a folder.
+    has_extension = bool(os.path.splitext(os.fspath(path))[1])
+    problem = f"There is no file {name}" if has_extension else f"There is no file or folder {name}"
     # os.path is used because the methods of Path raise if a name is too long for the file system.
     if os.path.isdir(path):
         problem = f"{name} is a folder"

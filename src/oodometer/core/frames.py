@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.array_types import Array, Floats, ScoreType
-from oodometer.core.errors import InputError, format_error, unknown_column
+from oodometer.core.errors import InputError, did_you_mean, format_error, unknown_column
+from oodometer.core.labels import is_blank
 
 # Names to search for if the user names no column. For each type of scores, these are the name of a
 # column of lists, the prefix of one column per class, and the name of a single column of numbers.
@@ -28,12 +29,16 @@ DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
 }
 DEFAULT_LABEL_COLUMN = "label"
 DEFAULT_PRED_COLUMN = "pred"
-# Parts of names of columns with scores or classes, their content and the option for them.
+# Parts of names of columns with scores or classes, their content and the argument for them.
 SCORE_NAME_PARTS = (
-    ("prob", "probabilities", "--prob-columns"),
-    ("logit", "logits", "--logit-columns"),
-    ("softmax", "probabilities", "--prob-columns"),
-    ("pred", "predicted classes", "--pred-column"),
+    ("prob", "probabilities", "prob_columns"),
+    ("logit", "logits", "logit_columns"),
+    ("softmax", "probabilities", "prob_columns"),
+    ("pred", "predicted classes", "pred_column"),
+)
+# How to name score columns; the command line shows the names of its options instead.
+NAME_SCORES_ADVICE = (
+    "prob_columns='…' or logit_columns='…' (in Python, for estimate: columns={'prob_columns': '…'})"
 )
 # Maximum number of columns that an error message lists.
 MAX_LISTED_COLUMNS = 12
@@ -169,12 +174,17 @@ def find_prediction_columns(
         labels = {DEFAULT_LABEL_COLUMN, label_column}
         scored = table.drop_columns([name for name in table.column_names if name in labels])
     scores = find_score_columns(scored, probs=prob_columns, logits=logit_columns)
+    return scores, find_label_column(table, label_column, labelled=labelled)
+
+
+def find_label_column(table: Any, label_column: str | None, *, labelled: bool) -> str | None:
+    """Return the label column, or None; if `labelled`, a column that the user named must exist."""
     label = label_column or DEFAULT_LABEL_COLUMN
     if label in table.column_names:
-        return scores, label
+        return label
     if label_column is not None and labelled:
         raise unknown_column(label_column, table.column_names)
-    return scores, None
+    return None
 
 
 def find_pred_column(table: Any, pred_column: str | None) -> str | None:
@@ -205,8 +215,7 @@ def find_score_columns(
         raise InputError(_no_scores_message(table, requested))
     if len({score_type for score_type, _ in matches}) > 1:
         raise InputError(
-            "The table has both probabilities and logits. Choose with --prob-columns or "
-            "--logit-columns."
+            f"The table has both probabilities and logits. Choose with {NAME_SCORES_ADVICE}."
         )
     score_type, name = matches[0]
     if name in table.column_names:
@@ -247,31 +256,41 @@ def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
 
 
 def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> str:
-    columns = ", ".join(table.column_names[:MAX_LISTED_COLUMNS]) or "none"
+    names = table.column_names
+    more = ["…"] if len(names) > MAX_LISTED_COLUMNS else []
+    columns = ", ".join([*names[:MAX_LISTED_COLUMNS], *more]) or "none"
+    end = "" if more else "."
     hint = _score_column_hint(table.column_names)
     if hint and not requested:
         return f"There are no columns of scores with default names. {hint}"
     if requested:
-        return f"There is no column {requested[0][1]!r} or with that prefix. Columns: {columns}."
+        name = requested[0][1]
+        return (
+            f"There is no column {name!r} or with that prefix.{did_you_mean(name, names)} "
+            f"Columns: {columns}{end}"
+        )
     return (
         "There are no scores: expected columns prob_0, prob_1, … or logit_0, logit_1, …, one list "
         "column probs or logits, for two classes one column prob or logit, or, if only the "
         "predicted classes are known, a column pred. "
-        f"Columns: {columns}. Name yours with --prob-columns or --logit-columns."
+        f"Columns: {columns}{end} Name yours with {NAME_SCORES_ADVICE}."
     )
 
 
 def _score_column_hint(names: Sequence[str]) -> str:
-    """Return which columns may hold scores or classes, by their names, and the option for them.
+    """Return which columns may hold scores or classes, by their names, and the argument for them.
 
-    >>> _score_column_hint(["age", "predicted_probability"])
-    "If 'predicted_probability' has probabilities, name it with --prob-columns predicted_probability."
+    >>> _score_column_hint(["age", "p_logit"])
+    "If 'p_logit' has logits, name it with logit_columns='p_logit' (in Python, for estimate: \
+columns={'logit_columns': 'p_logit'})."
     """
-    for part, content, option in SCORE_NAME_PARTS:
+    for part, content, argument in SCORE_NAME_PARTS:
         for name in names:
             if part in name.lower():
-                quoted = f"'{name}'" if " " in name else name
-                return f"If {name!r} has {content}, name it with {option} {quoted}."
+                return (
+                    f"If {name!r} has {content}, name it with {argument}={name!r} (in Python, for "
+                    f"estimate: columns={{{argument!r}: {name!r}}})."
+                )
     return ""
 
 
@@ -316,6 +335,8 @@ def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = Non
     if not score_columns.is_single_column:
         return _read_columns(table, score_columns.columns, out)
     name = score_columns.columns[0]
+    if not table.num_rows:  # a column of a CSV file without rows has no type
+        return np.empty((0, 2))
     if type_category(table.column(name).type) == "number":
         return _read_binary_scores(table, name, score_columns.score_type)
     return _read_list_column(table, name)
@@ -352,6 +373,7 @@ def _read_list_column(table: Any, name: str) -> Array:
     import pyarrow.compute as pc
 
     column = table.column(name)
+    _check_percent_signs(column, name)
     if type_category(column.type) != "list":
         raise InputError(
             f"The column {name!r} holds {column.type}; expected a list of numbers in every row. "
@@ -397,12 +419,25 @@ def _numeric_column(table: Any, name: str) -> Any:
     if category == "decimal":
         return column.cast("float64")
     if category not in ("number", "null"):
+        _check_percent_signs(column, name)
         row, value = _first_non_number(column)
         raise InputError(
             f"The column {name!r} holds {column.type}, not numbers: row {row} is {value!r}. "
             "Correct it, or name other columns."
         )
     return column
+
+
+def _check_percent_signs(column: Any, name: str) -> None:
+    """Raise if a column is text and a value ends with a percent sign."""
+    if type_category(value_type(column.type)) != "text":
+        return
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None and value.rstrip().endswith("%"):
+            raise InputError(
+                f"The column {name!r} is text with percent signs: row {row} is {value!r}; expected "
+                "numbers from 0 to 1. Remove the percent signs and divide the numbers by 100."
+            )
 
 
 def _first_non_number(column: Any) -> tuple[int, str]:
@@ -435,6 +470,20 @@ def read_column(table: Any, name: str) -> Array:
     if pa.types.is_dictionary(column.type):
         return np.asarray(column.to_numpy())
     return _to_numpy(column, name)
+
+
+def read_labels(table: Any, name: str) -> Array:
+    """Return a column of labels; raise an error that counts the rows without a label."""
+    column = table.column(name)
+    has_distinct_values = type_category(value_type(column.type)) in ("number", "text", "null")
+    if has_distinct_values and any(map(is_blank, column.unique().to_pylist())):
+        missing = [is_blank(label) for label in column.to_pylist()]
+        raise InputError(
+            f"The column {name!r} has no label in {sum(missing):,} of {len(missing):,} rows, the "
+            f"first of which is row {missing.index(True)}. Fill in these labels, or remove these "
+            "rows."
+        )
+    return read_column(table, name)
 
 
 def _to_numpy(column: Any, name: str) -> Array:

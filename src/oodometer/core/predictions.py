@@ -393,6 +393,11 @@ class Predictions:
         """Return whether the probabilities of all classes are known."""
         return self.scores is not None
 
+    @property
+    def has_confidence(self) -> bool:
+        """Return whether confidences are known, and not the predicted classes only."""
+        return self.score_type != "classes"
+
     def require_scores(self, purpose: str) -> tuple[Array, ScoreType]:
         """Return the scores and their type; raise `NotApplicable` if there are none."""
         if self.scores is None:
@@ -683,18 +688,23 @@ def classes_from_table(
     classes = frames.read_column(table, frames.find_pred_column(table, pred_column) or "")
     labels = None
     if labelled and (label_column or frames.DEFAULT_LABEL_COLUMN) in table.column_names:
-        labels = frames.read_column(table, label_column or frames.DEFAULT_LABEL_COLUMN)
+        labels = frames.read_labels(table, label_column or frames.DEFAULT_LABEL_COLUMN)
     elif labelled and label_column is not None:
         raise unknown_column(label_column, table.column_names)
-    if class_names is None:
-        class_names = distinct_classes(classes, *([] if labels is None else [labels]))
-    if len(class_names) < 2:
-        raise InputError(
-            f"Only one class occurs ({', '.join(class_names) or 'none'}); expected at least two. Name "
-            "all classes with class_names=[…] (--class-names)."
-        )
+    names = observed_classes(classes, labels) if class_names is None else class_names
     ids = frames.read_column(table, "id") if "id" in table.column_names else None
-    return Predictions.from_classes(classes, labels=labels, ids=ids, class_names=class_names)
+    return Predictions.from_classes(classes, labels=labels, ids=ids, class_names=names)
+
+
+def observed_classes(classes: Any, labels: Any = None) -> tuple[str, ...]:
+    """Return the names of the classes that occur as predictions or labels; raise if there is one."""
+    names = distinct_classes(classes, *([] if labels is None else [labels]))
+    if len(names) < 2:
+        raise InputError(
+            f"Only one class occurs ({', '.join(names) or 'none'}); expected at least two. Name all "
+            "classes with class_names=[…] (--class-names)."
+        )
+    return names
 
 
 # Values of `Predictions.cached`, kept outside of the instances so that they are never pickled.

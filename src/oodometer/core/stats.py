@@ -170,16 +170,16 @@ def paired_bootstrap_means(rng: np.random.Generator, values: Floats, size: int) 
 # Confidence intervals ------------------------------------------------------------------------
 
 
-def wilson_interval(successes: float, n: float) -> tuple[float, float]:
-    """Return the 95 % confidence interval of a proportion (Wilson, 1927).
+def wilson_interval(successes: float, n: float, *, z: float = Z95) -> tuple[float, float]:
+    """Return the confidence interval of a proportion (Wilson, 1927), by default at level 95 %.
 
     >>> tuple(round(end, 4) for end in wilson_interval(8, 10))
     (0.4902, 0.9433)
     """
     share = successes / n
-    z2 = Z95 * Z95
+    z2 = z * z
     center = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half_width = Z95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    half_width = z * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
     return max(0.0, float(center - half_width)), min(1.0, float(center + half_width))
 
 

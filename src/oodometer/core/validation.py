@@ -140,6 +140,9 @@ def _raise_invalid_probs(block: Array, excess: Floats, start: int, tolerance: fl
     probs = block[index]
     _check_finite(probs[None], "probs", row)
     outside = np.flatnonzero(_is_outside_unit_interval(probs))
+    if len(outside) == 2 == len(probs) and abs(probs.sum() - 1) <= tolerance:
+        # If a file has the score of the second class only, quote that value, not one minus it.
+        outside = np.array([probs.argmax()])
     if outside.size and _are_percentages(block):
         raise InputError(
             f"probs must be between 0 and 1; row {row}, class {outside[0]} is "

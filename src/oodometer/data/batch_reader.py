@@ -232,16 +232,6 @@ def _file_schema(
     arrow_schema = read_schema(path)
     with error_context(path):
         table = frames.as_table(arrow_schema.empty_table())
-        if frames.has_classes_only(
-            table,
-            probs=columns.prob_columns,
-            logits=columns.logit_columns,
-            pred_column=columns.pred_column,
-        ):
-            raise InputError(
-                "The file has predicted classes but no scores. Files that are read in batches need "
-                "scores; give a single file below 1 GB, without --stream and --workers."
-            )
         schema = ScoreSchema.of_table(table, columns, labelled=labelled, segment_by=segment_by)
     if file_extension(path) not in TEXT_EXTENSIONS:
         return schema
@@ -249,7 +239,7 @@ def _file_schema(
     floats = {
         name: pa.list_(pa.float64()) if frames.type_category(kind) == "list" else pa.float64()
         for name, kind in schema.types
-        if name in schema.score_columns.columns
+        if name in schema.score_names
     }
     return replace(schema, types=tuple({**dict(schema.types), **floats}.items()))
 
@@ -258,17 +248,14 @@ def _check_same_schema(
     first_path: Path, first: ScoreSchema, path: Path, other: ScoreSchema
 ) -> None:
     """Raise if the columns of a file differ from those of the first file."""
-    differ = sorted(set(first.score_columns.columns) ^ set(other.score_columns.columns))
+    differ = sorted(set(first.score_names) ^ set(other.score_names))
     if differ:
-        owner = path if differ[0] in other.score_columns.columns else first_path
+        owner = path if differ[0] in other.score_names else first_path
         raise InputError(
             f"{path.name} and {first_path.name} have different columns: only {owner.name} has the "
             f"column {differ[0]!r}. All files must have the same columns."
         )
-    if (
-        first.score_columns.score_type != other.score_columns.score_type
-        or first.score_columns.is_single_column != other.score_columns.is_single_column
-    ):
+    if first.score_kind != other.score_kind:
         raise InputError(
             f"{path.name} and {first_path.name} have scores of different types. All files must "
             "have the same columns."

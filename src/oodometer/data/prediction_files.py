@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,20 @@ import numpy as np
 
 from oodometer.core import frames
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError, format_error, not_a_file, unknown_column
+from oodometer.core.errors import InputError, UnknownName, format_error, not_a_file, unknown_column
 from oodometer.core.frames import ScoreColumns
 from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions, classes_from_table
 
 # Number of bytes of a CSV file that are examined to find its delimiter.
 HEADER_BYTES = 2**16
+UNKNOWN_CLASS_ADVICE = (
+    "If the source lacks this class, name all classes with class_names=[…] (--class-names)."
+)
+SOURCE_LABELS_ADVICE = (
+    "Pass labelled Predictions, a pair (probs, labels), or a table with a column label; if the "
+    "column has another name, pass columns={'label_column': '…'}."
+)
 # Names, in lower case, under which other programs store the true classes.
 LABEL_LIKE_NAMES = (
     "labels",
@@ -48,9 +55,58 @@ class PredictionColumns:
     pred_column: str | None = None
     thresholds: tuple[float, ...] | None = None
 
+    @classmethod
+    def of(cls, columns: PredictionColumns | Mapping[str, Any] | None) -> PredictionColumns:
+        """Return the names of columns from a mapping with the names of the fields as keys.
+
+        >>> PredictionColumns.of({"label_column": "employed", "thresholds": 0.3}).thresholds
+        (0.3,)
+        """
+        if columns is None or isinstance(columns, PredictionColumns):
+            return cls() if columns is None else columns
+        names = [field.name for field in fields(cls)]
+        if not isinstance(columns, Mapping):
+            raise InputError(
+                "columns must be a mapping from the kind of column to its name, such as "
+                f"{{'label_column': 'employed'}}; got {type(columns).__name__}. "
+                f"Kinds: {', '.join(names)}."
+            )
+        values: dict[str, Any] = {}
+        for key, value in columns.items():
+            if key not in names:
+                raise UnknownName("key of columns", str(key), names)
+            values[key] = value if value is None else _column_value(key, value)
+        if values.get("pred_column") is not None and values.get("thresholds") is not None:
+            raise InputError(
+                "columns has both pred_column and thresholds. Give only one of them, because each "
+                "decides the classes."
+            )
+        return cls(**values)
+
     def decide(self, predictions: Predictions) -> Predictions:
         """Return the predictions with decisions by the thresholds, if there are thresholds."""
         return predictions if self.thresholds is None else predictions.decide(self.thresholds)
+
+
+def _column_value(key: str, value: Any) -> str | tuple[Any, ...]:
+    """Return the name of a column, the names of the classes or the thresholds; raise if invalid."""
+    expected = "the name of a column"
+    if key == "thresholds":
+        numbers = [value] if isinstance(value, float | int) else value
+        if _is_list_of(numbers, (float, int)):
+            return tuple(map(float, numbers))
+        expected = "a number, or one number per class"
+    elif key == "class_names":
+        if _is_list_of(value, str):
+            return tuple(value)
+        expected = "a list of texts, one per class"
+    elif isinstance(value, str):
+        return value
+    raise InputError(f"columns: {key!r} must be {expected}; got {value!r}.")
+
+
+def _is_list_of(values: Any, types: type | tuple[type, ...]) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, types) for value in values)
 
 
 def read_predictions(
@@ -108,13 +164,14 @@ def read_predictions(
 class ScoreSchema:
     """Columns of scores, labels and segments in a table of predictions, with their Arrow types.
 
+    `score_columns` is None if the table has predicted classes (`pred_column`) but no scores.
     `period` is None unless `segment_by` names a column of times; then it is the length of a segment.
     `all_columns` are the names of all columns of the table, also those that are not read.
     `class_order` is None unless the classes of the files must be put into another order, usually
     that of the source. Then `class_order[j]` is the number, in the files, of class j of the result.
     """
 
-    score_columns: ScoreColumns
+    score_columns: ScoreColumns | None
     class_names: tuple[str, ...] | None
     label_column: str | None
     segment_by: tuple[str, ...]
@@ -134,17 +191,23 @@ class ScoreSchema:
         segment_by: tuple[str, ...] = (),
     ) -> ScoreSchema:
         """Find the columns of a table; if `labelled` is false, labels are optional."""
-        scores, label = frames.find_prediction_columns(
-            table,
-            label_column=columns.label_column,
-            prob_columns=columns.prob_columns,
-            logit_columns=columns.logit_columns,
-            labelled=labelled,
-        )
+        scores = None
+        if _has_classes_only(table, columns):
+            label = frames.find_label_column(table, columns.label_column, labelled=labelled)
+        else:
+            scores, label = frames.find_prediction_columns(
+                table,
+                label_column=columns.label_column,
+                prob_columns=columns.prob_columns,
+                logit_columns=columns.logit_columns,
+                labelled=labelled,
+            )
         for name in segment_by:
             if name not in table.column_names:
                 raise unknown_column(name, table.column_names)
-        names = scores.class_names if columns.class_names is None else columns.class_names
+        names = columns.class_names
+        if names is None and scores is not None:
+            names = scores.class_names
         pred = None
         if columns.thresholds is None:
             pred = frames.find_pred_column(table, columns.pred_column)
@@ -165,7 +228,20 @@ class ScoreSchema:
         """Names of the columns to read."""
         optional = (self.label_column, *self.segment_by, self.pred_column)
         others = (name for name in optional if name is not None)
-        return tuple(dict.fromkeys((*self.score_columns.columns, *others)))
+        return tuple(dict.fromkeys((*self.score_names, *others)))
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """Names of the columns of scores; none if there are only predicted classes."""
+        return () if self.score_columns is None else self.score_columns.columns
+
+    @property
+    def score_kind(self) -> tuple[str, bool]:
+        """Type of the scores, and whether one column has all of them."""
+        columns = self.score_columns
+        return (
+            ("classes", True) if columns is None else (columns.score_type, columns.is_single_column)
+        )
 
     def reorder_classes(self, class_names: tuple[str, ...] | None) -> ScoreSchema:
         """Return the schema with the classes in the order of `class_names`."""
@@ -178,6 +254,7 @@ class ScoreSchema:
     def scores(self, table: Any, out: Array | None = None) -> Array:
         """Return the scores of a table; `out` has the same meaning as in `frames.read_scores`."""
         columns = self.score_columns
+        assert columns is not None
         if self.class_order is None:
             return frames.read_scores(table, columns, out)
         if columns.is_single_column:
@@ -189,13 +266,45 @@ class ScoreSchema:
         """Return the column of decisions; None if there is none."""
         return None if self.pred_column is None else frames.read_column(table, self.pred_column)
 
+    def read_batch(self, table: Any) -> Predictions:
+        """Return the predictions of a batch of rows, without labels."""
+        if self.score_columns is None:
+            return self.read_classes(table)
+        return self.predictions(self.scores(table), decisions=self.read_decisions(table))
+
+    def read_classes(self, table: Any) -> Predictions:
+        """Return the predicted classes of a batch of rows; the names of the classes must be known.
+
+        Only the distinct values are encoded, because a batch has many rows.
+        """
+        import pyarrow as pa
+
+        name, names = self.pred_column, self.class_names
+        assert name is not None
+        assert names is not None
+        frames.check_no_nulls(table.column(name), name)
+        coded = pa.chunked_array(table.column(name)).combine_chunks().dictionary_encode()
+        distinct = frames.read_column(pa.table({name: coded.dictionary}), name)
+        try:
+            numbers = Predictions.from_classes(distinct, class_names=names).classes
+        except InputError:
+            _raise_unknown_class(frames.read_column(table, name), names)
+            raise
+        classes = numbers[np.asarray(coded.indices)]
+        return replace(Predictions.from_classes(classes, k=len(names)), class_names=names)
+
     def predictions(
         self,
-        scores: Array,
+        scores: Array | None,
         labels: Array | None = None,
         ids: Array | None = None,
         decisions: Array | None = None,
     ) -> Predictions:
+        """Return predictions; without scores, the decisions are the predicted classes."""
+        if self.score_columns is None:
+            return Predictions.from_classes(
+                decisions, labels=labels, ids=ids, class_names=self.class_names
+            )
         is_probs = self.score_columns.score_type == "probs"
         create = Predictions.from_probs if is_probs else Predictions.from_logits
         return create(
@@ -215,7 +324,7 @@ class ScoreFile:
         """Read a file; raise an `InputError` with a message of one line if this fails."""
         path = Path(path)
         reader = _READERS.get(file_extension(path))
-        if reader is None and not path.is_dir():
+        if reader is None and path.is_file():
             raise InputError(
                 f"{path.name} has an unknown extension. Known extensions: {', '.join(_READERS)}."
             )
@@ -264,12 +373,7 @@ class ScoreFile:
             pred = columns.pred_column or frames.DEFAULT_PRED_COLUMN
             scores = (columns.prob_columns, columns.logit_columns, *frames.DEFAULT_SCORE_COLUMNS)
             return pred in self.content and not any(name in self.content for name in scores)
-        return columns.thresholds is None and frames.has_classes_only(
-            frames.as_table(self.content),
-            probs=columns.prob_columns,
-            logits=columns.logit_columns,
-            pred_column=columns.pred_column,
-        )
+        return _has_classes_only(frames.as_table(self.content), columns)
 
     def column(self, name: str) -> Array:
         """Return one column or array, such as the segments for `--segment-by`."""
@@ -279,6 +383,24 @@ class ScoreFile:
             return frames.read_column(frames.as_table(self.content), name)
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
+
+
+def _raise_unknown_class(classes: Array, class_names: tuple[str, ...]) -> None:
+    """Raise the error for a value that is not a class, with the number of its row."""
+    try:
+        Predictions.from_classes(classes, class_names=class_names)
+    except InputError as error:
+        raise InputError(f"{error} {UNKNOWN_CLASS_ADVICE}") from error
+
+
+def _has_classes_only(table: Any, columns: PredictionColumns) -> bool:
+    """Return whether a table has predicted classes but no scores."""
+    return columns.thresholds is None and frames.has_classes_only(
+        table,
+        probs=columns.prob_columns,
+        logits=columns.logit_columns,
+        pred_column=columns.pred_column,
+    )
 
 
 def _classes_of(content: Any, columns: PredictionColumns, labelled: bool) -> Predictions:
@@ -306,7 +428,7 @@ def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predi
     label = schema.label_column if labelled else None
     predictions = schema.predictions(
         schema.scores(table),
-        labels=None if label is None else frames.read_column(table, label),
+        labels=None if label is None else frames.read_labels(table, label),
         ids=frames.read_column(table, "id") if "id" in table.column_names else None,
         decisions=schema.read_decisions(table),
     )
@@ -325,7 +447,7 @@ def _from_arrays(
     if len(candidates) != 1:
         raise InputError(
             f"Expected one of the arrays probs and logits; got {'both' if candidates else 'neither'}. "
-            f"Arrays: {', '.join(arrays)}. Name one with --prob-columns or --logit-columns."
+            f"Arrays: {', '.join(arrays)}. Name one with {frames.NAME_SCORES_ADVICE}."
         )
     score_type, name = candidates[0]
     create = Predictions.from_probs if score_type == "probs" else Predictions.from_logits

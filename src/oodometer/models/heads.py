@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, is_dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -319,7 +319,7 @@ class DrawnFeatures:
 def transform_key(transform: Any, learned_from: str = "") -> str:
     """Return a text with everything except seed, row and draw that determines a transformed row.
 
-    It contains the settings, a hash of the source code of the transform, and `learned_from`, the
+    It contains the settings (for the path of a model, a hash of its files), a hash of the source code of the transform, and `learned_from`, the
     fingerprint of the data that the transform has learned from. It is empty, and draws must not be
     cached, if the settings are unknown: those of an object that is not a dataclass, and functions.
     """
@@ -335,10 +335,30 @@ def transform_key(transform: Any, learned_from: str = "") -> str:
         return ""
     learned = f", learned from {learned_from}" if learned_from else ""
     settings = settings_key(transform)
+    for path in _setting_paths(transform):
+        settings = settings.replace(repr(path), _hash_weights(path))
     # The address of an object, such as a function, can be that of another object in the next run.
     if " at 0x" in settings:
         return ""
     return f"{settings}{learned}, {kind.__qualname__} of {source}"
+
+
+def _setting_paths(settings: Any) -> Iterator[Path]:
+    """Yield the existing paths among the settings, also those of settings that are dataclasses."""
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if isinstance(value, Path) and value.exists():
+            yield value
+        elif is_dataclass(value) and not isinstance(value, type):
+            yield from _setting_paths(value)
+
+
+def _hash_weights(path: Path) -> str:
+    """Return a hash of a file, or of the weights and tokenizer files in a folder."""
+    if path.is_file():
+        return hash_files([path])
+    names = ("*.safetensors", "*.bin", "*.model", "*.spm", "config.json", "vocab*", "tokenizer*")
+    return hash_files(sorted(file for name in names for file in path.glob(name)))
 
 
 def features(

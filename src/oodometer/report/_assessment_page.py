@@ -14,7 +14,13 @@ from oodometer.report.assessment_figures import draw_assessment_figures
 from oodometer.report.page import render
 from oodometer.report.segments import is_time_series, segment_figure, select_table_segments
 from oodometer.report.terminal import drop_empty_columns
-from oodometer.report.verdict import short_verdict, worst_segments
+from oodometer.report.verdict import (
+    REQUIRED_SHAPES,
+    is_below_required,
+    required_result,
+    short_verdict,
+    worst_segments,
+)
 
 # Number of segments in the table above the folded table of all segments.
 MAX_WORST_SEGMENTS = 5
@@ -30,7 +36,6 @@ def assessment_page(
     reproduce: Mapping[str, str],
     date: str | None = None,
     required: float | None = None,
-    target_name: str = "TARGET",
 ) -> str:
     """Return an assessment as a complete HTML page.
 
@@ -53,8 +58,6 @@ def assessment_page(
     required : float, optional
         Required accuracy, as a fraction. Charts show it as a line, and the verdict says whether
         the estimate and its intervals are above or below it.
-    target_name : str
-        Path of the target in the command that chooses the rows to label.
 
     Returns
     -------
@@ -86,8 +89,10 @@ def assessment_page(
             "title": title,
             "date": date,
             "required": required,
+            "required_result": None if required is None else required_result(assessment, required),
+            "required_shapes": REQUIRED_SHAPES,
+            "is_below_required": is_below_required,
             "verdict": short_verdict(assessment, required=required),
-            "plan_command": assessment.plan_command_for(target_name),
             "assessment": assessment,
             "more": additional_results or AdditionalResults(),
             "lowest": min(values),

@@ -102,11 +102,11 @@ def _bars(assessment: Assessment) -> Iterator[IntervalBar]:
 
 def _sentences(assessment: Assessment) -> Iterator[str]:
     interval = format_interval(assessment.headline.estimate)
-    yield f"95 % confidence interval (sampling error only): {interval} %."
+    yield f"95 % confidence interval ({assessment.interval_scope}): {interval} %."
     yield f"Typical range: {assessment.typical_range_text}."
     yield from assessment.explanation
     if assessment.next_step:
-        yield f"{assessment.next_step}: {assessment.plan_command}"
+        yield f"{assessment.next_step}: {assessment.plan_call}"
     yield from assessment.notes
     if assessment.additional is not None:
         yield from assessment.additional.sentences

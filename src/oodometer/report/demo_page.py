@@ -94,17 +94,16 @@ def headline_sentences(rows: Sequence[HeadlineRow]) -> tuple[str, ...]:
 
     >>> shift = ShiftInterval(0.7, 0.9, 0.9, n_domains=0, scaled_by_spread=False, bias=0.0)
     >>> headline_sentences([HeadlineRow("blur", 0.75, Estimate(0.8), shift, "ok")])[0]
-    'On average over 1 shift, the tool said 80.0 %, the truth was 75.0 %, inside the typical range in 1 of 1 case.'
+    'The estimates are 5.0 points off on average over 1 test set; the typical range contains the truth in 1 of 1 case.'
     """
     n = len(rows)
-    said = sum(row.headline.value for row in rows) / n
-    truth = sum(row.truth for row in rows) / n
+    error = sum(abs(row.error) for row in rows) / n
     n_hits = sum(row.is_hit for row in rows)
     n_close = sum(abs(row.error) <= CLOSE_ERROR for row in rows)
     worst = max(rows, key=lambda row: abs(row.error))
     return (
-        f"On average over {pluralize(n, 'shift')}, the tool said {format_percent(said)} %, the "
-        f"truth was {format_percent(truth)} %, inside the typical range in {n_hits} of "
+        f"The estimates are {format_percent(error)} points off on average over "
+        f"{pluralize(n, 'test set')}; the typical range contains the truth in {n_hits} of "
         f"{pluralize(n, 'case')}.",
         f"In {n_close} of {pluralize(n, 'case')}, the tool was at most "
         f"{100 * CLOSE_ERROR:.0f} points off; its largest error was "

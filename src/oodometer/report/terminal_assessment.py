@@ -30,8 +30,11 @@ from oodometer.report.terminal import (
     text_line,
 )
 from oodometer.report.verdict import (
+    REQUIRED_SHAPES,
     compare_with_required,
     headline_problems,
+    is_below_required,
+    required_result,
     short_verdict,
     worst_segments,
 )
@@ -47,6 +50,7 @@ MAX_SHOWN_SEGMENTS = 3
 MAX_SHOWN_NOTES = 2
 # Width of the names before the numbers of the short answer.
 NAME_COLUMNS = 26
+REQUIRED_STYLES = {"met": "green", "missed": "bold red", "uncertain": "yellow"}
 DETAILS_HINT = "All methods, diagnostics and segments: --verbose"
 
 Line = str | Text
@@ -61,8 +65,10 @@ class TargetResult:
     additional: AdditionalResults | None = None
 
 
-def show_line(console: Console, result: TargetResult, *, name_target: bool) -> None:
-    """Print the estimate, its intervals and its status as one line."""
+def show_line(
+    console: Console, result: TargetResult, *, name_target: bool, required: float | None = None
+) -> None:
+    """Print the estimate, its intervals, its status and what was requested as one line."""
     assessment = result.assessment
     estimate = assessment.headline.estimate
     parts = [f"95 % confidence interval {format_interval(estimate)}"]
@@ -71,13 +77,21 @@ def show_line(console: Console, result: TargetResult, *, name_target: bool) -> N
     parts.append(f"source {format_percent(assessment.source_accuracy)} %")
     prefix = f"{result.target}: " if name_target else ""
     line = f"{prefix}{format_percent(estimate.value)} % ({', '.join(parts)}), status "
-    console.print(text_line(f"{line}{assessment.headline.status}"), soft_wrap=True)
+    line += assessment.headline.status
+    if assessment.is_source:
+        line += ": source and target are the same rows"
+    if required is not None:
+        level = format_percent(required)
+        line += f", required {level} %: {required_result(assessment, required)}"
+    if result.additional is not None:
+        line += f"; {_additional_text(result.additional)}"
+    console.print(text_line(line), soft_wrap=True)
 
 
 def show_answer(console: Console, result: TargetResult, *, required: float | None = None) -> None:
     """Print the verdict, the intervals, what disagrees, what to check and the next step."""
     assessment, additional = result.assessment, result.additional
-    numbers = _numbers(assessment)
+    numbers = _numbers(assessment, required)
     texts: list[str] = []
     if additional is not None:
         numbers += _additional_numbers(additional)
@@ -88,7 +102,7 @@ def show_answer(console: Console, result: TargetResult, *, required: float | Non
         _wrap(console, [" ".join(short_verdict(assessment, required=required))]),
         _wrap(console, _aligned(console, numbers)),
         _wrap(console, texts),
-        _segment_lines(console, assessment.segments),
+        _segment_lines(console, assessment.segments, required),
         _wrap(console, assessment.notes[:MAX_SHOWN_NOTES]),
         _wrap(console, _problem_lines(assessment)),
         [*_next_step(console, result, name_target=False), *_wrap(console, [DETAILS_HINT])],
@@ -117,21 +131,37 @@ def show_answers(
         texts = [title, *texts] if title else texts
     verdict = _wrap(console, [_compare_targets(results, lowest, required)])
     more = _wrap(console, texts)
-    worst = _worst_segment_lines(console, segments)
+    worst = _worst_segment_lines(console, segments, required)
     end = [*_next_step(console, lowest, name_target=True), *_wrap(console, [DETAILS_HINT])]
     # Lines that the other sections have in any case; one line says how many are left out.
     min_more, min_worst = 2, 3
     reserved = (min_more + 1 if more else 0) + (min_worst + 1 if worst else 0)
-    listed = _listed_targets(console, results, MAX_LINES - len(verdict) - len(end) - reserved)
+    max_listed = MAX_LINES - len(verdict) - len(end) - reserved
+    listed = _listed_targets(console, results, max_listed, required)
     sections = [verdict, listed, more, worst, end]
     _print_sections(console, sections, shortened={2: min_more, 3: min_worst})
 
 
-def _numbers(assessment: Assessment) -> list[tuple[str, Line]]:
+def _required_text(assessment: Assessment, required: float) -> Text:
+    """Return the required accuracy, followed by a colored symbol and whether it is met."""
+    text = Text(f"{format_percent(required)} %  ")
+    return text.append_text(_required_mark(assessment, required))
+
+
+def _required_mark(assessment: Assessment, required: float) -> Text:
+    """Return whether the required accuracy is met, as a colored symbol, followed by a word."""
+    result = required_result(assessment, required)
+    text = f"{REQUIRED_SHAPES[result]} {result}"
+    return Text(text, style=REQUIRED_STYLES[result], no_wrap=True)
+
+
+def _numbers(assessment: Assessment, required: float | None) -> list[tuple[str, Line]]:
     """Return the names and texts of the accuracies, intervals and methods that disagree."""
     estimate = assessment.headline.estimate
     accuracy = Text(f"{format_percent(estimate.value)} %  ", style="bold")
     accuracy.append_text(status_text(assessment.headline.status))
+    if required is not None:
+        accuracy.append("  required ").append_text(_required_text(assessment, required))
     scope = "sampling error only"
     if assessment.uses_target_labels:
         scope = "valid under any shift"
@@ -151,8 +181,12 @@ def _numbers(assessment: Assessment) -> list[tuple[str, Line]]:
 
 
 def _typical_range(assessment: Assessment) -> str:
-    if assessment.shift is not None:
-        return f"{format_interval(assessment.shift)} (includes the error from shift)"
+    shift = assessment.shift
+    if shift is not None and shift.n_domains:
+        past = pluralize(shift.n_domains, "past domain")
+        return f"{format_interval(shift)} (error from shift; uses {past})"
+    if shift is not None:
+        return f"{format_interval(shift)} (includes the error from shift)"
     if assessment.uses_target_labels:
         return "not needed, because target labels were used"
     return f"unknown: no reference cases for {assessment.headline.estimate.method}, no history"
@@ -233,19 +267,23 @@ def _next_step(console: Console, result: TargetResult, *, name_target: bool) -> 
         return []
     prefix = f"{result.target}: " if name_target else ""
     # The command is not wrapped, so that it can be copied.
-    command = text_line(f"  {assessment.plan_command_for(result.target)}")
+    command = text_line(f"  {assessment.plan_command}")
     return [*_wrap(console, [f"{prefix}{assessment.next_step}:"]), command]
 
 
-def _segment_lines(console: Console, segments: Sequence[Segment]) -> list[Text]:
+def _segment_lines(
+    console: Console, segments: Sequence[Segment], required: float | None
+) -> list[Text]:
     if not segments:
         return []
     worst = worst_segments(segments, MAX_SHOWN_SEGMENTS)
     title = f"Segments: {len(worst)} of {len(segments):,}, lowest first"
-    return _table_lines(console, _segment_table(title, worst))
+    return _table_lines(console, _segment_table(title, worst, required))
 
 
-def _worst_segment_lines(console: Console, segments: Sequence[tuple[str, Segment]]) -> list[Text]:
+def _worst_segment_lines(
+    console: Console, segments: Sequence[tuple[str, Segment]], required: float | None
+) -> list[Text]:
     """Return a table of the lowest segments of several targets."""
     estimated = [(target, s, s.estimate) for target, s in segments if s.estimate is not None]
     worst = sorted(estimated, key=lambda row: row[2].value)[:MAX_SHOWN_SEGMENTS]
@@ -253,11 +291,14 @@ def _worst_segment_lines(console: Console, segments: Sequence[tuple[str, Segment
         return []
     rows = [
         (target, segment.value, f"{segment.n:,}", format_percent(estimate.value),
-         format_interval(estimate), status_text(segment.status))
+         format_interval(estimate), status_text(segment.status),
+         _segment_mark(segment, required))
         for target, segment, estimate in worst
     ]  # fmt: skip
-    headings = ("target", "segment", "rows", "accuracy %", "95 % interval", "status")
-    return _table_lines(console, table("Lowest segments", headings, rows))
+    headings = (
+        "target", "segment", "rows", "accuracy %", "95 % interval", "status", "required",
+    )  # fmt: skip
+    return _table_lines(console, table("Lowest segments", *drop_empty_columns(headings, rows)))
 
 
 def _compare_targets(
@@ -266,12 +307,15 @@ def _compare_targets(
     """Return the lowest estimate, the number of targets not ok, and of those below `required`."""
     values = [result.assessment.headline.estimate.value for result in results]
     statuses = [result.assessment.headline.status for result in results]
+    n_problems = len(statuses) - statuses.count("ok")
     source = results[0].assessment.source_accuracy
     sentences = [
         f"The estimated accuracy on {pluralize(len(results), 'target')} is "
         f"{format_percent(min(values))}–{format_percent(max(values))} %, after "
         f"{format_percent(source)} % on the source; {lowest.target} has the lowest.",
-        f"{len(statuses) - statuses.count('ok')} of {len(statuses)} have a status other than ok.",
+        "All have the status ok."
+        if n_problems == 0
+        else f"{n_problems} of {len(statuses)} have a status other than ok.",
     ]
     if required is not None:
         n_below = sum(value < required for value in values)
@@ -282,7 +326,7 @@ def _compare_targets(
 
 
 def _listed_targets(
-    console: Console, results: Sequence[TargetResult], max_lines: int
+    console: Console, results: Sequence[TargetResult], max_lines: int, required: float | None
 ) -> list[Text]:
     """Return a table of all targets, or of those with the lowest estimates that fit."""
     by_value = sorted(results, key=lambda result: result.assessment.headline.estimate.value)
@@ -291,14 +335,15 @@ def _listed_targets(
         title = "Estimated accuracy"
         if len(shown) < len(results):
             title += f" ({len(shown)} of {len(results):,} targets, lowest first)"
-        lines = _table_lines(console, _target_table(title, shown, with_method=False))
+        content = _target_table(title, shown, with_method=False, required=required)
+        lines = _table_lines(console, content)
         if len(lines) <= max_lines or len(shown) == 1:
             return lines
         shown = by_value[: len(shown) - 1]
 
 
 def _target_table(
-    title: str, results: Sequence[TargetResult], *, with_method: bool
+    title: str, results: Sequence[TargetResult], *, with_method: bool, required: float | None
 ) -> TerminalTable:
     """Return a table with one row per target."""
     rows = []
@@ -313,11 +358,13 @@ def _target_table(
                 format_interval(estimate),
                 "" if assessment.shift is None else format_interval(assessment.shift),
                 status_text(assessment.headline.status),
+                "" if required is None else _required_mark(assessment, required),
                 estimate.method if with_method else "",
             )
         )
     headings = (
-        "target", "rows", "accuracy %", "95 % interval", "typical range", "status", "method",
+        "target", "rows", "accuracy %", "95 % interval", "typical range", "status", "required",
+        "method",
     )  # fmt: skip
     return table(title, *drop_empty_columns(headings, rows))
 
@@ -395,7 +442,7 @@ def _shorten(lines: list[Text], excess: int, min_lines: int) -> list[Text]:
 
 
 def show_details(
-    console: Console, assessment: Assessment, *, target: str, required: float | None = None
+    console: Console, assessment: Assessment, *, required: float | None = None
 ) -> None:
     """Print the headline estimate, the estimates of all methods, the diagnostics and segments."""
     headline = assessment.headline.estimate
@@ -411,6 +458,8 @@ def show_details(
     )
     console.print(text_line(f"Typical range: {assessment.typical_range_text}"))
     if required is not None:
+        line = text_line("Required accuracy: ").append_text(_required_text(assessment, required))
+        console.print(line)
         console.print(text_line(compare_with_required(assessment, required)))
     console.print()
     for sentence in (*assessment.explanation, *assessment.notes):
@@ -418,7 +467,7 @@ def show_details(
     if assessment.next_step:
         console.print(text_line(f"{assessment.next_step}:"))
         # The command is not wrapped, so that it can be copied.
-        console.print(text_line(f"  {assessment.plan_command_for(target)}"), soft_wrap=True)
+        console.print(text_line(f"  {assessment.plan_command}"), soft_wrap=True)
     rows = [
         (
             estimate.method,
@@ -442,7 +491,7 @@ def show_details(
     console.print(table("Diagnostics", ("status", "diagnostic", "value", "meaning"), diagnostics))
     if assessment.segments:
         console.print()
-        _show_segments(console, assessment.segments)
+        _show_segments(console, assessment.segments, required)
 
 
 def show_target_details(
@@ -452,7 +501,8 @@ def show_target_details(
     console.print(text_line(f"{len(assessments)} targets"))
     console.print()
     results = [TargetResult(target=name, assessment=one) for name, one in assessments.items()]
-    console.print(_target_table("Estimated accuracy", results, with_method=True))
+    content = _target_table("Estimated accuracy", results, with_method=True, required=required)
+    console.print(content)
     if required is not None:
         for target, assessment in assessments.items():
             console.print(text_line(f"{target}: {compare_with_required(assessment, required)}"))
@@ -462,7 +512,7 @@ def show_target_details(
     for target, assessment in assessments.items():
         if assessment.segments:
             show_target_name(console, target)
-            _show_segments(console, assessment.segments)
+            _show_segments(console, assessment.segments, required)
 
 
 def show_target_name(console: Console, target: str) -> None:
@@ -480,14 +530,25 @@ def _targets_by_note(assessments: Mapping[str, Assessment]) -> dict[str, list[st
     return targets
 
 
-def _show_segments(console: Console, segments: Sequence[Segment]) -> None:
-    console.print(_segment_table("Segments", segments))
+def _show_segments(console: Console, segments: Sequence[Segment], required: float | None) -> None:
+    console.print(_segment_table("Segments", segments, required))
     if warning := few_rows_warning([segment.n for segment in segments]):
         console.print(Text(warning))
 
 
-def _segment_table(title: str, segments: Sequence[Segment]) -> TerminalTable:
-    headings = ("segment", "rows", "accuracy %", "95 % interval", "source %", "status")
+def _segment_mark(segment: Segment, required: float | None) -> Text | str:
+    """Return a mark for a segment below the required accuracy; an empty text for others."""
+    if not is_below_required(segment, required):
+        return ""
+    return Text(f"{REQUIRED_SHAPES['missed']} below", style=REQUIRED_STYLES["missed"], no_wrap=True)
+
+
+def _segment_table(
+    title: str, segments: Sequence[Segment], required: float | None = None
+) -> TerminalTable:
+    headings = (
+        "segment", "rows", "accuracy %", "95 % interval", "source %", "status", "required",
+    )  # fmt: skip
     rows = []
     for segment in segments:
         estimate, known = segment.estimate, segment.source_accuracy
@@ -503,6 +564,7 @@ def _segment_table(title: str, segments: Sequence[Segment]) -> TerminalTable:
                 interval,
                 "" if known is None else format_percent(known),
                 status_text(segment.status),
+                _segment_mark(segment, required),
             )
         )
     return table(title, *drop_empty_columns(headings, rows))

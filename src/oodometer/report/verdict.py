@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from oodometer.assessment.conformal_interval import ShiftInterval
 from oodometer.assessment.headline import kind_of_shift
 from oodometer.assessment.result import Assessment, Segment, format_percent
 from oodometer.core.format import pluralize
-from oodometer.core.results import STATUSES_WORST_FIRST, Diagnostic, Estimate
+from oodometer.core.results import STATUSES_WORST_FIRST, Diagnostic
+
+RequiredResult = Literal["met", "missed", "uncertain"]
+# Shapes of the results, which differ from those of a status.
+REQUIRED_SHAPES: dict[RequiredResult, str] = {"met": "✓", "missed": "✗", "uncertain": "?"}
 
 
 def short_verdict(assessment: Assessment, *, required: float | None = None) -> tuple[str, ...]:
@@ -49,31 +53,68 @@ def _reliability(assessment: Assessment) -> str:
     return f"{advice}: {f'{found}, and ' if found else ''}{reason}."
 
 
+def required_result(assessment: Assessment, required: float) -> RequiredResult:
+    """Return whether the required accuracy is met.
+
+    The result is "met" or "missed" if the estimate and all its intervals agree, else "uncertain".
+    """
+    low, high = _extremes(assessment)
+    if low >= required:
+        return "met"
+    return "missed" if high < required else "uncertain"
+
+
 def compare_with_required(assessment: Assessment, required: float) -> str:
     """Return whether the estimate and its intervals are above or below the required accuracy."""
-    estimate = assessment.headline.estimate
-    parts = [f"the estimate {'meets' if estimate.value >= required else 'is below'} it"]
-    intervals: dict[str, Estimate | ShiftInterval | None] = {
-        "the confidence interval": estimate,
-        "the typical range": assessment.shift,
-    }
-    for name, interval in intervals.items():
-        if interval is not None and interval.low is not None and interval.high is not None:
-            parts.append(f"{name} {_position(interval.low, interval.high, required)} it")
-    listed = ", ".join(parts[:-1])
-    sentence = f"{listed} and {parts[-1]}" if listed else parts[-1]
-    return f"The required accuracy is {format_percent(required)} %: {sentence}."
+    intervals = _intervals(assessment)
+    level = f"the required {format_percent(required)} %"
+    result = required_result(assessment, required)
+    if result != "uncertain":
+        included = "both intervals" if len(intervals) > 1 else "".join(intervals)
+        side = "Above" if result == "met" else "Below"
+        return f"{side} {level}, including {included}." if included else f"{side} {level}."
+    is_below = assessment.accuracy < required
+    reaching = [
+        name
+        for name, (low, high) in intervals.items()
+        if (high >= required if is_below else low < required)
+    ]
+    subject = "both intervals" if len(reaching) > 1 else reaching[0]
+    if is_below:
+        verb = "reach" if len(reaching) > 1 else "reaches"
+        return f"The estimate is below {level}, but {subject} {verb} it."
+    verb = "include" if len(reaching) > 1 else "includes"
+    return f"The estimate meets {level}, but {subject} {verb} lower values."
 
 
-def _position(low: float, high: float, required: float) -> str:
-    """Return where an interval is.
+def is_below_required(segment: Segment, required: float | None) -> bool:
+    """Return whether the estimate of a segment is below the required accuracy.
 
-    >>> [_position(*ends, 0.8) for ends in ((0.8, 0.9), (0.7, 0.9), (0.6, 0.7))]
-    ['is above', 'includes', 'is below']
+    >>> from oodometer.core.results import Estimate
+    >>> segment = Segment("a", 10, Estimate(0.8))
+    >>> [is_below_required(segment, required) for required in (None, 0.8, 0.9)]
+    [False, False, True]
     """
-    if low >= required:
-        return "is above"
-    return "is below" if high < required else "includes"
+    return (
+        required is not None and segment.estimate is not None and segment.estimate.value < required
+    )
+
+
+def _intervals(assessment: Assessment) -> dict[str, tuple[float, float]]:
+    """Return the bounds of the confidence interval and of the typical range, if they are known."""
+    intervals = {
+        "the confidence interval": assessment.interval,
+        "the typical range": assessment.typical_range,
+    }
+    return {name: bounds for name, bounds in intervals.items() if bounds is not None}
+
+
+def _extremes(assessment: Assessment) -> tuple[float, float]:
+    """Return the lowest and the highest value of the estimate and its intervals."""
+    ends = [assessment.accuracy]
+    for bounds in _intervals(assessment).values():
+        ends += bounds
+    return min(ends), max(ends)
 
 
 def worst_segments(segments: Sequence[Segment], max_segments: int) -> list[Segment]:

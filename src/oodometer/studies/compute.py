@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment import FittedEstimators
-from oodometer.core.array_types import Array
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model
@@ -25,7 +25,7 @@ from oodometer.neighborhood.results import MEASURES, ModelInvariance
 from oodometer.studies.domains.label_sets import accept_any_label, accepted_classes
 from oodometer.studies.plan import EvaluationJob, ModelOnRows
 from oodometer.studies.requested_values import RequestedValue
-from oodometer.studies.splits import training_rows
+from oodometer.studies.splits import sample_rows, training_rows
 from oodometer.studies.store import ResultRecord
 from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.store.records import labels_for_model
@@ -67,12 +67,16 @@ class ComputedValue:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationContext:
-    """One model on the rows of a task; predictions and views are loaded on first access."""
+    """One model on the rows of a task; predictions and views are loaded on first access.
+
+    `sample` holds the numbers of the rows in `dataset` if these are a sample of the test rows.
+    """
 
     job: EvaluationJob
     array_store: ArrayStore
     dataset: Dataset
     seed: int
+    sample: Ints | None = None
 
     @property
     def name(self) -> str:
@@ -85,7 +89,8 @@ class EvaluationContext:
     @cached_property
     def outputs(self) -> Predictions:
         """Predictions on the test rows, with labels."""
-        return self._read_predictions(self.job.unit)
+        outputs = self._read_predictions(self.job.unit)
+        return outputs if self.sample is None else outputs.rows(self.sample)
 
     @cached_property
     def source(self) -> Predictions:
@@ -99,6 +104,19 @@ class EvaluationContext:
         """Predictions of the second model on the test rows; None without a second model."""
         other_model = self.job.evaluation.other_model
         return None if other_model is None else self._read_predictions(other_model)
+
+    def on_sample(self, max_rows: int | None) -> EvaluationContext:
+        """Return the same model on a random sample of the rows, which is drawn once."""
+        if max_rows is None or max_rows >= len(self.dataset):
+            return self
+        if max_rows not in self._samples:
+            rows = sample_rows(self.dataset.keys, max_rows, self.seed)
+            self._samples[max_rows] = replace(self, dataset=self.dataset.rows(rows), sample=rows)
+        return self._samples[max_rows]
+
+    @cached_property
+    def _samples(self) -> dict[int, EvaluationContext]:
+        return {}
 
     @cached_property
     def prediction_subject(self) -> Subject:
@@ -207,6 +225,7 @@ def compute_measure(case: EvaluationContext, request: RequestedValue) -> Compute
     Where a paper compares the target with the training data S, the source is used instead. Training
     data are passed only to measures that declare a need for them.
     """
+    case = case.on_sample(request.option)
     subject = case.prediction_subject if request.needs_only_predictions else case.model_subject
     try:
         if "training data" in request.component.needs:

@@ -228,7 +228,7 @@ def _build_evaluation(
         source_key=source_key,
         # A model that differs only in its seed has the same training domains and test rows.
         other_model=None if other_model is None else replace(unit, model=other_model),
-        requests=units.study.requests_on(name),
+        requests=units.study.requests_for(model, name),
     )
 
 

@@ -45,7 +45,8 @@ class RequestedValue:
     names       names of the values in tables
     settings    all settings that the values depend on, except model, rows and source
     component   metric, estimator, measure or transform that is computed; None for accuracy
-    option      `EstimatorOptions` for an estimator, `NeighborhoodOptions` for a transform, else None
+    option      `EstimatorOptions` for an estimator, `NeighborhoodOptions` for a transform, the maximum
+                number of test rows or None for a measure, else None
     """
 
     family: Family
@@ -113,6 +114,7 @@ def build_requests(
     temperatures: Sequence[TemperatureMode],
     invariance: Sequence[TransformRequest],
     measures: Sequence[Measure],
+    measure_rows: int | None = None,
     seed: int,
     intervals: bool = True,
 ) -> tuple[RequestedValue, ...]:
@@ -141,8 +143,9 @@ def build_requests(
             )
         )
     for measure in measures:
-        settings = f"{settings_key(measure)}, {random}"
-        requests.append(RequestedValue("measure", (measure.name,), settings, measure))
+        rows = "" if measure_rows is None else f", {measure_rows} rows"
+        settings = f"{settings_key(measure)}, {random}{rows}"
+        requests.append(RequestedValue("measure", (measure.name,), settings, measure, measure_rows))
     _check_unique([name for request in requests for name in request.names])
     return tuple(requests)
 

@@ -12,6 +12,10 @@ split = "test"                          # or "all": also test on the training sp
                                         # that the model was not trained on
 rows = 1000                             # maximum number of rows per test domain
 source_rows = 1000                      # maximum number of rows per source domain
+measure_rows = 300                      # maximum number of test rows that measures use; accuracy and
+                                        # estimates still use all test rows
+measure_domains = "all"                 # or "unseen": compute measures only on domains that the
+                                        # model was not trained on
 converged = true                        # skip (and count) models that did not converge
 estimators = "all"                      # or a list of names, or "none"
 temperature = "fit"                     # temperature scaling before estimation; "none" turns it off
@@ -71,7 +75,7 @@ from oodometer.studies.requested_values import (
     select_metrics,
 )
 from oodometer.studies.splits import Domain
-from oodometer.studies.study_models import Pool, StudyModels, UserModel, collect_models
+from oodometer.studies.study_models import Pool, StudyModel, StudyModels, UserModel, collect_models
 from oodometer.studies.training.spec import PoolSpec, resolve_group
 from oodometer.transforms.corruptions import SeverityScale
 
@@ -112,6 +116,8 @@ class StudyKeys(StrictModel):
     split: Literal["test", "all"] = "test"
     rows: PositiveInt | None = None
     source_rows: PositiveInt | None = None
+    measure_rows: PositiveInt | None = None
+    measure_domains: Literal["all", "unseen"] = "all"
     converged: bool = True
     estimators: Any = ALL
     temperature: Annotated[Literal["fit", "none", "both"], BeforeValidator(_as_temperature)] = "fit"
@@ -167,6 +173,9 @@ class Study:
         trained on, also the training split.
     rows, source_rows : int or None
         Maximum number of rows per test domain and per source domain; None for all rows.
+    measure_domains : {"all", "unseen"}
+        Test domains on which measures are computed: all, or only those that a model was not trained
+        on.
     converged : bool
         Whether models that did not converge are skipped.
     requests : tuple of RequestedValue
@@ -192,6 +201,7 @@ class Study:
     split: Literal["test", "all"]
     rows: int | None
     source_rows: int | None
+    measure_domains: Literal["all", "unseen"]
     converged: bool
     requests: tuple[RequestedValue, ...]
     invariance_domains: tuple[str, ...]
@@ -240,11 +250,14 @@ class Study:
         models = tuple(replace(model, trust_pickle=trust_pickle) for model in study.models)
         return replace(study, models=models)
 
-    def requests_on(self, domain: str) -> tuple[RequestedValue, ...]:
-        """Return the values to compute on a test domain."""
-        if domain in self.invariance_domains:
-            return self.requests
-        return tuple(request for request in self.requests if request.family != "invariance")
+    def requests_for(self, model: StudyModel, domain: str) -> tuple[RequestedValue, ...]:
+        """Return the values to compute for a model on a test domain."""
+        omitted = set()
+        if domain not in self.invariance_domains:
+            omitted.add("invariance")
+        if self.measure_domains == "unseen" and domain in model.trained_on:
+            omitted.add("measure")
+        return tuple(request for request in self.requests if request.family not in omitted)
 
     def available_models(self) -> StudyModels:
         """Return the models that are trained at the time of the call; raise if there is none."""
@@ -292,6 +305,7 @@ def _parse_study(
         split=checked.split,
         rows=checked.rows,
         source_rows=checked.source_rows,
+        measure_domains=checked.measure_domains,
         converged=checked.converged,
         requests=_parse_requests(checked, groups[0], folder),
         invariance_domains=tuple(_select_domains(checked.invariance_domains, selected)),
@@ -314,6 +328,7 @@ def _parse_requests(
             rows=table.invariance_rows,
         ),
         measures=select_measures(table.measures),
+        measure_rows=table.measure_rows,
         seed=table.seed,
         intervals=table.intervals,
     )

@@ -73,11 +73,15 @@ class DomainRows:
     @property
     def domain_keys(self) -> RowHashes:
         """Hashes of all rows of the domain part, before rows are excluded or sampled."""
-        return _load_domain_rows(self.domain, self.part).keys
+        return self.whole_domain().keys
 
     def dataset(self) -> Dataset:
         """Load the selected rows."""
         return _select_rows(self)
+
+    def whole_domain(self) -> Dataset:
+        """Load all rows of the domain part, before rows are excluded or sampled."""
+        return _load_domain_rows(self.domain, self.part)
 
     def record(self) -> DatasetRecord:
         """Return the record that is stored for the selected rows."""

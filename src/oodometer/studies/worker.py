@@ -276,18 +276,24 @@ class _EvaluationWorker(_TaskLog):
 
 
 def _compute_invariance(request: RequestedValue, workers: Sequence[_EvaluationWorker]) -> None:
-    """Compute neighborhood measures; the samples are drawn once and used for all models."""
+    """Compute neighborhood measures; the samples are drawn once and used for all models.
+
+    On a subsample of the rows, a transform still learns from all rows of the domain. The draws of a
+    row are then the same for all models, which need not share the other rows of the subsample.
+    """
     stopwatch = _Stopwatch()
     case = workers[0].case
-    dataset = case.dataset
+    dataset, learned_from = case.dataset, None
     if request.option.rows is not None:
         dataset = dataset.rows(splits.sample_rows(dataset.keys, request.option.rows, case.seed))
+        learned_from = case.job.unit.rows.whole_domain()
     results = invariance(
         {worker.case.name: worker.case.model for worker in workers},
         dataset,
         transform=request.component,
         draws=request.option.draws,
         identity=request.option.identity,
+        transform_data=learned_from,
         seed=case.seed,
     )
     seconds = stopwatch() / (len(workers) * len(request.names))

@@ -185,6 +185,15 @@ def test_sparse_measure_is_left_out_by_name() -> None:
         found.gain("r2", subset=BEST_TWO)
 
 
+def test_only_the_requested_regressions_are_fitted() -> None:
+    table = to_table(informed(6))
+    whole = fit_joint_regressions(table)
+    single = fit_joint_regressions(table, subsets=[BEST_ONE])
+    assert single.regressions == {BEST_ONE: whole.regressions[BEST_ONE]}
+    with pytest.raises(UnknownName, match="No regression is called 'three'"):
+        fit_joint_regressions(table, subsets=["three"])
+
+
 def test_row_order_and_units_do_not_matter() -> None:
     rows = informed(7)
     changed = [dict(row, x=5 - 1000 * row["x"]) for row in random.Random(0).sample(rows, len(rows))]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from scipy import special, stats
 
 from oodometer.core.errors import InputError
+from oodometer.studies import compare_measures
 from oodometer.studies.analysis.robustness import (
     AccuracyScale,
     compare_with_reference,
@@ -167,6 +170,45 @@ def test_unknown_names_raise() -> None:
         compare_with_reference(wide, "s0", scale="logits")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="No test set is called 's9'"):
         correlate_groups(wide, groups={"s9": "mine"})
+
+
+def test_tables_are_read_from_files_frames_and_columns(tmp_path: Path) -> None:
+    columns = {"model": ["a", "b", "c"], "val": [90.0, 80.0, 70.0], "new": [60.0, 55.0, None]}
+    frame = pandas.DataFrame(columns)
+    frame.to_csv(tmp_path / "accuracies.csv", index=False)
+    results = [
+        compare_with_reference(table, "val")
+        for table in (columns, frame, tmp_path / "accuracies.csv", AccuracyMatrix.read(columns))
+    ]
+    assert all(result.to_dict() == results[0].to_dict() for result in results)
+    assert repr(results[0]) == (
+        "RobustnessComparison(reference='val', test_sets=1, models=3, scale='plain')"
+    )
+    assert results[0]["new"].models == 2
+    with pytest.raises(InputError, match=r"No test set is called 'nwe'. Did you mean 'new'"):
+        results[0]["nwe"]
+
+
+def test_compare_measures_names_this_function_for_accuracies() -> None:
+    table = {"model": ["a", "b"], "val": [0.9, 0.8], "new": [0.6, 0.5]}
+    with pytest.raises(InputError, match=r"compare_with_reference\(table, reference\)"):
+        compare_measures(table)
+
+
+def test_frames_have_the_values_of_the_comparisons() -> None:
+    wide = made()
+    result = compare_with_reference(wide, "s1", scale="logit")
+    sets = result.to_frame()
+    assert sets["test_set"].tolist() == [one.name for one in result]
+    assert sets["spearman"].tolist() == [one.spearman for one in result]
+    assert sets["slope"].tolist() == [one.fit.line.slope for one in result if one.fit is not None]
+    models = result.to_frame("models")
+    assert len(models) == sum(one.models for one in result)
+    robustness = effective_robustness(wide, "s1", scale="logit")
+    row = models.iloc[-1]
+    place = wide.models.index(row["model"]), wide.test_sets.index(row["test_set"])
+    assert row["effective_robustness"] == robustness[place]
+    assert row["accuracy"] == wide.accuracy[place]
 
 
 @pytest.mark.realdata

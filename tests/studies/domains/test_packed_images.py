@@ -110,6 +110,21 @@ def test_conditions_select_rows(tmp_path: Path) -> None:
         PackedImagesReader("pack.npz", where=(("domain", "sketch"),)).read(tmp_path, None)
 
 
+def test_subclasses_are_merged_and_other_classes_left_out(tmp_path: Path) -> None:
+    pack = arrays([png(image) for image in pictures()], y=np.array([0, 1, 2]))
+    np.savez(tmp_path / "pack.npz", **pack, wnids=np.array(["n01", "n02", "n03"]))
+    animals = PackedImagesReader("pack.npz", subclasses=(("dog", ("n03", "n01")),))
+    data = animals.read(tmp_path, None)
+    assert np.array_equal(data.take(slice(None)), [pictures()[0], pictures()[2]])
+    assert data.labels is not None
+    assert data.labels.tolist() == ["dog", "dog"]
+    with pytest.raises(InputError, match="no class has the WordNet id 'n09', a subclass of 'cat'"):
+        PackedImagesReader("pack.npz", subclasses=(("cat", ("n09",)),)).read(tmp_path, None)
+    np.savez(tmp_path / "pack.npz", **pack)
+    with pytest.raises(InputError, match="there is no array 'wnids'"):
+        animals.read(tmp_path, None)
+
+
 def test_pack_without_images_is_rejected(tmp_path: Path) -> None:
     empty: dict[str, Any] = {
         "bytes": np.zeros(0, np.uint8),

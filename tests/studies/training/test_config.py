@@ -18,6 +18,7 @@ OTHER: dict[str, Any] = {
     "seed": 1, "batch": 65, "lr": 2e-3, "optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.1,
     "schedule": "cosine", "epochs": 51, "stop_at": None, "label_noise": 0.1,
     "augment": "augmix", "few_shot": 5, "part": "head", "coral": 0.5, "jsd": 6.0, "keep": "best",
+    "steps": 500,
 }  # fmt: skip
 # Values that another key needs.
 NEEDED: dict[str, dict[str, Any]] = {
@@ -123,6 +124,7 @@ INVALID: list[tuple[str, Any, str]] = [
     ("stop_at", math.inf, "finite; got inf"),
     ("label_noise", 1.1, "at most 1; got 1.1"),
     ("few_shot", 0, "at least 1; got 0"),
+    ("steps", 0, "at least 1; got 0"),
     ("coral", -1.0, "at least 0; got -1.0"),
     ("coral", math.inf, "finite; got inf"),
     ("jsd", -1.0, "at least 0; got -1.0"),
@@ -164,6 +166,7 @@ def test_invalid_values_are_rejected() -> None:
         ({"lr_decay": 0.1}, "lr_decay of the training configuration belongs to the schedule 'step' or 'exponential'; got the schedule 'constant'"),
         ({"schedule": "exponential", "lr_decay": 0.1, "lr_decay_epochs": 2}, "lr_decay_epochs of the training configuration belongs to the schedule 'step'"),
         ({"schedule": "inverse-square-root", "warmup_epochs": 2}, "always warms up for one epoch; got 2"),
+        ({"schedule": "cosine", "steps": 9}, "steps of the training configuration has no effect on the schedule 'cosine'"),
     ],
 )  # fmt: skip
 def test_keys_must_fit_the_schedule(keys: dict[str, Any], message: str) -> None:

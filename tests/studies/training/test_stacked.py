@@ -125,11 +125,10 @@ def test_torch_state_is_restored() -> None:
             {"architecture": "small-cnn", "augment": "augmix"},
             "augmix is not available for stacked models",
         ),
+        ({"steps": 5}, "steps is not available for stacked models"),
     ],
 )
-def test_dropout_batch_norm_and_augmentation_cannot_be_stacked(
-    shared: dict[str, Any], reason: str
-) -> None:
+def test_some_settings_cannot_be_stacked(shared: dict[str, Any], reason: str) -> None:
     with pytest.raises(NotApplicable, match=reason):
         train_stacked(recipes(2, **shared), IMAGE_TOY)
 

@@ -133,6 +133,21 @@ def test_training_stops_at_the_first_epoch_below_the_target() -> None:
     assert same(found, train(replace(one, epochs=epochs, stop_at=None), TOY))
 
 
+def test_training_ends_after_the_last_step() -> None:
+    """The toy has 4 batches per epoch: 8 steps are two epochs, and 10 steps end in the third."""
+    one = recipe(epochs=9, stop_at=None, batch=24)
+    assert training_run(one).steps_per_epoch == 4
+    two_epochs = train(replace(one, epochs=2), TOY)
+    assert same(train(replace(one, steps=8), TOY), two_epochs)
+    longer = train(replace(one, steps=10), TOY)
+    assert longer.facts["epochs"] == 3
+    assert longer.converged
+    assert not same(longer, two_epochs)
+    assert not same(longer, train(replace(one, epochs=3), TOY))
+    # The number of epochs is a limit as well.
+    assert same(train(replace(one, epochs=2, steps=10), TOY), two_epochs)
+
+
 def test_without_target_all_epochs_are_trained() -> None:
     found = train(recipe(epochs=4, stop_at=None), TOY)
     assert found.converged

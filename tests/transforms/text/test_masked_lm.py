@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,33 @@ def test_batch_does_not_change_results(folder: Path) -> None:
     assert whole == alone
     assert sum(a != b for a, b in zip(whole, TEXTS, strict=True)) >= 3
     assert whole[2:4] == TEXTS[2:4]
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert"])
+def test_scores_of_chosen_positions_are_those_of_the_whole_network(kind: str) -> None:
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    if kind == "DistilBert":
+        sizes = {"dim": 16, "hidden_dim": 32, "n_layers": 1, "n_heads": 2}
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=17, max_position_embeddings=40, pad_token_id=0, initializer_range=0.5, **sizes
+    )
+    network = getattr(transformers, f"{kind}ForMaskedLM")(config).eval()
+    tokenizer: Any = SimpleNamespace(pad_token_id=0)
+    model = MaskedLanguageModel(tokenizer, network, np.ones(17, dtype=bool), False)
+    rows, positions = [[2, 5, 6, 3], [2, 7, 3]], [(0, 1), (0, 2), (1, 1)]
+    with torch.no_grad():
+        whole = network(
+            input_ids=torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]]),
+            attention_mask=torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]),
+        ).logits.numpy()
+        chosen = model._logits(rows, positions)
+    assert chosen.shape == (3, 17)
+    for scores, (row, index) in zip(chosen, positions, strict=True):
+        np.testing.assert_allclose(scores, whole[row, index], rtol=1e-4, atol=1e-5)
 
 
 def test_special_tokens_are_never_sampled(folder: Path) -> None:

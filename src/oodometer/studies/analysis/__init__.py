@@ -1,10 +1,11 @@
 """Statistics that compare measures, computed from a table of evaluations.
 
-`compare_measures` computes the statistics of Ng et al. (2023). `compare_two_measures` compares two
-measures by a bootstrap over models, and `truth_reliability` tells whether the true accuracies are
-precise enough to order the models. `run_analysis` runs one of the other
-analyses by name; each of these analyses is also available as a function. To add an analysis, write
-a function in a new file, and in `analyses` a second function that puts its result into a table.
+`compare_measures` computes the statistics of Ng et al. (2023), and `compare_with_reference` those of
+accuracies on several test sets (Taori et al., 2020). `compare_two_measures` compares two measures by
+a bootstrap over models, and `truth_reliability` tells whether the true accuracies are precise enough
+to order the models. `run_analysis` runs one of the other analyses by name; each of these analyses is
+also available as a function. To add an analysis, write a function in a new file, and in `analyses` a
+second function that puts its result into a table.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ if TYPE_CHECKING:
     from oodometer.studies.analysis.pretrained_accuracies import add_pretrained_accuracies
     from oodometer.studies.analysis.rank_correlation import correlate_with_error
     from oodometer.studies.analysis.reliability import TruthReliability, truth_reliability
+    from oodometer.studies.analysis.robustness import (
+        RobustnessComparison,
+        compare_with_reference,
+    )
     from oodometer.studies.analysis.training_strategies import (
         AugmentationAccuracy,
         StrategyGap,
@@ -81,6 +86,7 @@ __all__ = [
     "MeanStd",
     "MeasureComparison",
     "MeasureDifference",
+    "RobustnessComparison",
     "StrategyGap",
     "TruthReliability",
     "add_pretrained_accuracies",
@@ -92,6 +98,7 @@ __all__ = [
     "compare_by_statistics",
     "compare_measures",
     "compare_two_measures",
+    "compare_with_reference",
     "compare_with_truth",
     "correlate_with_error",
     "correlations_by_difficulty",
@@ -128,6 +135,7 @@ if not TYPE_CHECKING:
             "FactorAnalysis": "factors",
             "MeanStd": "grouped_scores",
             "MeasureComparison": "_compare_measures",
+            "RobustnessComparison": "robustness",
             "SAME_AS_PREFIX": "_compare_measures",
             "STATISTIC_LABELS": "_compare_measures",
             "StrategyGap": "training_strategies",
@@ -137,6 +145,7 @@ if not TYPE_CHECKING:
             "average_correlations": "averaged_correlations",
             "best_configurations": "hyperparameter_selection",
             "compare_measures": "_compare_measures",
+            "compare_with_reference": "robustness",
             "compare_with_truth": "comparison_with_truth",
             "correlate_with_error": "rank_correlation",
             "correlations_by_difficulty": "difficulty_correlations",

@@ -255,10 +255,16 @@ def _check_required_columns(frame: Any) -> None:
     if missing:
         others = [name for name in columns if name not in required]
         hints = [hint for name in missing if (hint := did_you_mean(name, others))]
+        advice = "Rename or add the missing columns."
+        if missing == list(REQUIRED_COLUMNS[1:]):  # the other columns may be test sets
+            advice += (
+                " A table of accuracies, with one column per test set, is compared by "
+                "compare_with_reference(table, reference)."
+            )
         raise InputError(
             f"The table has no column {' or '.join(map(repr, missing))}; {', '.join(required)} are "
             f"required.{hints[0] if hints else ''} Columns: {', '.join(columns[:12]) or 'none'}. "
-            "Rename or add the missing columns."
+            f"{advice}"
         )
     if not frame.num_rows:
         raise InputError("The table has no rows. One row is one model tested on one domain.")

@@ -156,7 +156,10 @@ def _improvement(
 
 
 def fit_joint_regressions(
-    table: EvaluationTable, *, measures: Sequence[str] | None = None
+    table: EvaluationTable,
+    *,
+    measures: Sequence[str] | None = None,
+    subsets: Sequence[str] = (BEST_ONE, BEST_TWO, ALL_MEASURES),
 ) -> JointRegression:
     """Regress target error on one, two and all measures, leaving one environment out at a time.
 
@@ -170,6 +173,8 @@ def fit_joint_regressions(
         Evaluations of models on domains.
     measures : sequence of str, optional
         Measures to regress on. Default: all measures of the table.
+    subsets : sequence of {"one", "two", "all"}
+        Regressions to fit: on the best measure, on the best two, and on all measures.
 
     Returns
     -------
@@ -179,6 +184,8 @@ def fit_joint_regressions(
 
     Raises
     ------
+    UnknownName
+        If there is no such subset.
     NotApplicable
         If fewer than two environments have evaluations with all measures, or if every measure is
         missing for more than half of the evaluations.
@@ -198,11 +205,16 @@ def fit_joint_regressions(
     names, left_out = _drop_sparse_measures(outside, measures)
     data = _complete_evaluations(outside, names)
     sizes = {BEST_ONE: 1, BEST_TWO: 2, ALL_MEASURES: len(names)}
-    if len(names) <= 2:
-        del sizes[BEST_TWO]
+    for subset in subsets:
+        if subset not in sizes:
+            raise UnknownName("regression", subset, sizes)
     return JointRegression(
         measures=tuple(names),
-        regressions={subset: _leave_one_out(data, subset, size) for subset, size in sizes.items()},
+        regressions={
+            subset: _leave_one_out(data, subset, size)
+            for subset, size in sizes.items()
+            if subset in subsets and not (subset == BEST_TWO and len(names) <= 2)
+        },
         n_evaluations=len(data.errors),
         n_incomplete=len(outside) - len(data.errors),
         left_out=left_out,

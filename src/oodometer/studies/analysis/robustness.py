@@ -9,15 +9,16 @@ prediction is transformed back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.jsonable import fields_to_jsonable
+from oodometer.core.result_views import ResultViews, TableRows
 from oodometer.core.stats import Line, least_squares_line
 from oodometer.studies.analysis.averaged_correlations import AveragedCorrelationMatrix
 from oodometer.studies.analysis.correlation_matrix import (
@@ -73,14 +74,143 @@ class ReferenceComparison:
         return fields_to_jsonable(self)
 
 
-def compare_with_reference(
-    wide: AccuracyMatrix, reference: str, *, scale: AccuracyScale = "plain"
-) -> tuple[ReferenceComparison, ...]:
-    """Compare every other test set with a reference.
+@dataclass(frozen=True, eq=False, repr=False)
+class RobustnessComparison(ResultViews):
+    """Comparisons of all test sets with a reference; iterate over it to get one per test set.
 
-    Pearson's r and the line are computed on the given scale.
+    Parameters
+    ----------
+    accuracies : AccuracyMatrix
+        Accuracies of models on test sets.
+    reference : str
+        Test set that the others are compared with.
+    scale : {"plain", "logit", "probit"}
+        Scale on which Pearson's r and the lines are computed.
+    comparisons : tuple of ReferenceComparison
+        One comparison per test set, in the order of the table.
+    """
+
+    renderer: ClassVar[str] = "oodometer.studies.report.robustness_views"
+
+    accuracies: AccuracyMatrix
+    reference: str
+    scale: AccuracyScale
+    comparisons: tuple[ReferenceComparison, ...]
+
+    def __iter__(self) -> Iterator[ReferenceComparison]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __getitem__(self, test_set: str) -> ReferenceComparison:
+        for comparison in self.comparisons:
+            if comparison.name == test_set:
+                return comparison
+        raise UnknownName("test set", test_set, [each.name for each in self.comparisons])
+
+    def key_values(self) -> dict[str, Any]:
+        return {
+            "reference": self.reference,
+            "test_sets": len(self.comparisons),
+            "models": len(self.accuracies.models),
+            "scale": self.scale,
+        }
+
+    def tables(self) -> dict[str, TableRows]:
+        """Return the tables `test_sets` and `models`; accuracies are fractions."""
+        return {
+            "test_sets": [_comparison_row(each) for each in self.comparisons],
+            "models": list(self._model_rows()),
+        }
+
+    def _model_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield one row per model and test set with known accuracies."""
+        wide = self.accuracies
+        robustness = effective_robustness(wide, self.reference, scale=self.scale)
+        reference = wide.accuracy_on(self.reference)
+        for each in self.comparisons:
+            column = wide.column_index(each.name)
+            for row in np.flatnonzero(~np.isnan(wide.accuracy[:, column] + reference)):
+                yield {
+                    "model": wide.models[row],
+                    "test_set": each.name,
+                    "reference_accuracy": float(reference[row]),
+                    "accuracy": float(wide.accuracy[row, column]),
+                    "effective_robustness": number_or_none(robustness[row, column]),
+                }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "reference": self.reference,
+            "models": len(self.accuracies.models),
+            "sets": [comparison.to_dict() for comparison in self.comparisons],
+        }
+
+
+def _comparison_row(comparison: ReferenceComparison) -> dict[str, Any]:
+    fit = comparison.fit
+    return {
+        "test_set": comparison.name,
+        "models": comparison.models,
+        "spearman": comparison.spearman,
+        "pearson": comparison.pearson,
+        "reference_accuracy": comparison.gap.id,
+        "accuracy": comparison.gap.ood,
+        "relative_drop": comparison.gap.value,
+        "pattern": comparison.pattern.name,
+        "slope": None if fit is None else fit.line.slope,
+        "residual_sd": None if fit is None else fit.residual_sd,
+        "most_robust": None if fit is None else fit.most_robust,
+        "effective_robustness": None if fit is None else fit.most,
+    }
+
+
+def compare_with_reference(
+    table: Any, reference: str, *, scale: AccuracyScale = "plain"
+) -> RobustnessComparison:
+    """Compare every test set of a table of accuracies with a reference test set.
+
+    Parameters
+    ----------
+    table : path, data frame, mapping of columns, or AccuracyMatrix
+        Accuracies with one row per model and one column per test set, in percent or as fractions,
+        and a column `model`.
+    reference : str
+        Column of the test set that the others are compared with.
+    scale : {"plain", "logit", "probit"}
+        Scale on which Pearson's r and the lines are computed.
+
+    Returns
+    -------
+    RobustnessComparison
+        Rank correlation, drop of accuracy, pattern, line and effective robustness per test set.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read, or has no other test set.
+    UnknownName
+        If there is no such test set or scale.
+
+    Examples
+    --------
+    >>> table = {"model": ["a", "b", "c"], "val": [0.9, 0.8, 0.7], "new": [0.6, 0.5, 0.4]}
+    >>> comparison = compare_with_reference(table, "val")
+    >>> comparison
+    RobustnessComparison(reference='val', test_sets=1, models=3, scale='plain')
+    >>> round(comparison["new"].spearman, 3), round(comparison["new"].fit.line.slope, 3)
+    (1.0, 1.0)
     """
     _check_scale(scale)
+    wide = table if isinstance(table, AccuracyMatrix) else AccuracyMatrix.read(table)
+    return RobustnessComparison(wide, reference, scale, _compare_columns(wide, reference, scale))
+
+
+def _compare_columns(
+    wide: AccuracyMatrix, reference: str, scale: AccuracyScale
+) -> tuple[ReferenceComparison, ...]:
     column = wide.column_index(reference)
     others = [j for j in range(len(wide.test_sets)) if j != column]
     if not others:

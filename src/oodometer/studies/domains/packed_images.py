@@ -31,6 +31,9 @@ from oodometer.data.prediction_files import ScoreFile
 from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
 from oodometer.studies.domains.array_files import RowFilters, filter_rows
 
+# Array of an archive with the WordNet id of each label.
+WORDNET_IDS = "wnids"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PackedImageDataset(BaseDataset):
@@ -99,8 +102,11 @@ def _decode_image(content: bytes, row: int) -> Pixels:
 class PackedImagesReader:
     """Reader of packed images.
 
-    prefix   prefix of the names of the three arrays
-    where    conditions on further arrays, as for `.npz` archives (`NpzReader`)
+    prefix       prefix of the names of the three arrays
+    where        conditions on further arrays, as for `.npz` archives (`NpzReader`)
+    subclasses   WordNet ids of the subclasses of each class; the array `wnids` of the archive holds
+                 the id of each label. Images of other classes are left out, and the label of an
+                 image is the name of its superclass
 
     Images are resized to the shape of the group; without one, to the size of the first image.
     """
@@ -110,6 +116,7 @@ class PackedImagesReader:
     path: str
     prefix: str = ""
     where: RowFilters = ()
+    subclasses: RowFilters = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -121,6 +128,9 @@ class PackedImagesReader:
         content, offsets, labels = self._get_arrays(arrays)
         check_row_counts(offsets[1:], labels, self.path)
         rows = filter_rows(arrays, self.where, labels, self.path)
+        if self.subclasses:
+            labels = self._superclasses(arrays, labels)
+            rows &= labels != ""
         if np.any(np.diff(offsets) < 0) or offsets[0] < 0 or offsets[-1] > len(content):
             raise InputError(
                 f"{self.path}: the offsets must increase from 0 to {len(content)}, the number of "
@@ -140,6 +150,23 @@ class PackedImagesReader:
             size=(height, width),
             labels=labels[rows],
         )
+
+    def _superclasses(self, arrays: dict[str, Array], labels: Array) -> Array:
+        """Return the name of the superclass of each image; an empty text if it has none."""
+        if WORDNET_IDS not in arrays:
+            raise InputError(
+                f"{self.path}: subclasses are WordNet ids, but there is no array {WORDNET_IDS!r} with "
+                f"the id of each label. Arrays: {', '.join(arrays)}."
+            )
+        names = {wnid: name for name, members in self.subclasses for wnid in members}
+        ids = [str(wnid) for wnid in arrays[WORDNET_IDS]]
+        unknown = sorted(set(names) - set(ids))
+        if unknown:
+            raise InputError(
+                f"{self.path}: no class has the WordNet id {unknown[0]!r}, a subclass of "
+                f"{names[unknown[0]]!r}. Remove or correct it."
+            )
+        return np.array([names.get(wnid, "") for wnid in ids])[labels]
 
     def _get_arrays(self, arrays: dict[str, Array]) -> tuple[Array, Array, Array]:
         names = [f"{self.prefix}{part}" for part in ("bytes", "off", "y")]

@@ -115,6 +115,21 @@ class TrainingRun:
     def steps_per_epoch(self) -> int:
         return steps_per_epoch(self.sample, self.recipe)
 
+    @property
+    def n_epochs(self) -> int:
+        """Maximum number of epochs; the last one may be cut short by the maximum of steps."""
+        config = self.recipe
+        if config.steps is None:
+            return config.epochs
+        return min(config.epochs, math.ceil(config.steps / self.steps_per_epoch))
+
+    def steps_in_epoch(self, epoch: int) -> int:
+        """Return the number of steps of an epoch; epochs are counted from 1."""
+        per_epoch = self.steps_per_epoch
+        if self.recipe.steps is None:
+            return per_epoch
+        return min(per_epoch, self.recipe.steps - (epoch - 1) * per_epoch)
+
     def to_network_input(self, inputs: Array) -> Any:
         """Convert inputs to a tensor and apply `preprocess` if it is set."""
         tensor = as_tensor(inputs, self.training_set.shape.kind, self.device)
@@ -263,7 +278,7 @@ def build_trained_model(
 def train_epochs(
     run: TrainingRun, kind: InputKind, progress: ProgressCallback | None
 ) -> tuple[TrainingFit | None, dict[str, float]]:
-    """Train until the loss reaches `stop_at` or the last epoch ends; return the fit and facts.
+    """Train until the loss reaches `stop_at` or the last step is done; return the fit and facts.
 
     The fit is None if a loss was not finite. `kind` is the kind of inputs of the domain group, even
     if only a head is trained, whose inputs are features. With held-out rows, the network has the
@@ -277,20 +292,21 @@ def train_epochs(
     fit = None
     with closing(training_batches(run.training_set, run.sample, config)) as iterator:
         batches = TimedIterator(iterator)
-        for epoch in range(1, config.epochs + 1):
+        for epoch in range(1, run.n_epochs + 1):
             started = time.perf_counter()
             steps_done = (epoch - 1) * run.steps_per_epoch
-            finite = _train_epoch(run, optimizer, islice(batches, run.steps_per_epoch), steps_done)
+            epoch_steps = islice(batches, run.steps_in_epoch(epoch))
+            finite = _train_epoch(run, optimizer, epoch_steps, steps_done)
             seconds_stepping += time.perf_counter() - started
             if progress is not None:
-                progress(epoch, config.epochs, f"training {config.id}")
+                progress(epoch, run.n_epochs, f"training {config.id}")
             if not finite:
                 fit = None
                 break
             if held_out is not None:
                 loss, accuracy = evaluate_all_rows(held_out)
                 best.update(epoch, loss=loss, accuracy=accuracy, module=run.module)
-            fit = evaluate_fit(run, max_loss=stopping_loss(config, epoch))
+            fit = evaluate_fit(run, max_loss=stopping_loss(config, epoch, run.n_epochs))
             if fit is not None:
                 break
     data_wait = batches.seconds_waiting / max(seconds_stepping, 1e-9)
@@ -341,13 +357,13 @@ def batch_loss(run: TrainingRun, inputs: Array, labels: Array) -> Any:
     return loss
 
 
-def stopping_loss(config: TrainingConfig, epoch: int) -> float:
+def stopping_loss(config: TrainingConfig, epoch: int, n_epochs: int) -> float:
     """Return the loss at or below which training stops after this epoch.
 
-    It is infinite after the last epoch, so that training always stops. In earlier epochs it is
-    `stop_at`, or minus infinity if `stop_at` is None.
+    It is infinite after the last of `n_epochs` epochs, so that training always stops. In earlier
+    epochs it is `stop_at`, or minus infinity if `stop_at` is None.
     """
-    if epoch == config.epochs:
+    if epoch == n_epochs:
         return math.inf
     return -math.inf if config.stop_at is None else config.stop_at
 

@@ -51,10 +51,11 @@ KEYS: dict[str, str] = {
     "lr_decay_epochs": "lr_decay_epochs",
     "warmup_epochs": "warmup_epochs",
     "keep": "keep",
+    "steps": "steps",
 }
 # Keys that are left out of stored files and of the hash if they have their default values, because
 # they were added when models already existed.
-OPTIONAL_KEYS = ("coral", "jsd", "lr_decay", "lr_decay_epochs", "warmup_epochs", "keep")
+OPTIONAL_KEYS = ("coral", "jsd", "lr_decay", "lr_decay_epochs", "warmup_epochs", "keep", "steps")
 # Architecture whose body is frozen and whose features are cached, so that only a head is trained.
 CACHED_BODY_ARCHITECTURE = "head"
 # Schedules that need a key of the learning rate; with other schedules, the key is not allowed.
@@ -76,6 +77,8 @@ class TrainingConfig:
     lr                learning rate
     schedule          schedule of the learning rate
     epochs            maximum number of epochs
+    steps             maximum number of gradient steps, which may end within an epoch; None trains
+                      for all epochs
     stop_at           training stops if the training cross-entropy is at most this value; None
                       trains for all epochs
     label_noise       fraction of training labels that are replaced by random classes
@@ -123,6 +126,7 @@ class TrainingConfig:
     ] = None
     warmup_epochs: Annotated[int, Field(ge=0)] = 0
     keep: KeptEpoch = "last"
+    steps: PositiveInt | None = None
 
     def __post_init__(self) -> None:
         pinned = pin_settings(self.architecture, self.settings)
@@ -215,6 +219,11 @@ class TrainingConfig:
                 "warmup_epochs of the training configuration must be 0 with the schedule "
                 "'inverse-square-root', which always warms up for one epoch; got "
                 f"{self.warmup_epochs}."
+            )
+        if self.steps is not None and self.schedule == "cosine":
+            raise InputError(
+                "steps of the training configuration has no effect on the schedule 'cosine', which "
+                f"falls to 0 over all epochs; got {self.steps}. Change the schedule, or remove steps."
             )
         if self.warmup_epochs >= self.epochs:
             raise InputError(

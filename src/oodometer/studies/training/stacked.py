@@ -73,6 +73,7 @@ def is_stackable(config: TrainingConfig) -> bool:
     plain = _has_stored_inputs(config) and not config.coral and config.keep == "last"
     return (
         plain
+        and config.steps is None
         and not settings.get("batch_norm", False)
         and settings.get("dropout", 0) == 0
         and settings.get("width", CACHE_LINE_FLOATS) % CACHE_LINE_FLOATS == 0
@@ -89,7 +90,7 @@ def train_stacked(configs: Sequence[TrainingConfig], group: DomainGroup) -> list
 
     The configurations may differ only in seed, learning rate, weight decay and label noise. The
     models equal those of `train` up to rounding errors. Raises NotApplicable if the augmentation,
-    CORAL, keep = "best", dropout, batch norm or the size of a layer prevents stacking.
+    CORAL, keep = "best", steps, dropout, batch norm or the size of a layer prevents stacking.
     """
     _check_configs(configs)
     return train_stack(configs, load_training_set(configs[0], group), group.classes)
@@ -149,6 +150,8 @@ def _check_configs(configs: Sequence[TrainingConfig]) -> None:
         raise NotApplicable("coral is not available for stacked models")
     if configs[0].keep != "last":
         raise NotApplicable(f'keep = "{configs[0].keep}" is not available for stacked models')
+    if configs[0].steps is not None:
+        raise NotApplicable("steps is not available for stacked models")
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +281,7 @@ def _run_epochs(
     config = data.recipes[0]
     for epoch in range(1, config.epochs + 1):
         _train_epoch(stack, data, epoch)
-        fits = _evaluate_fits(stack, data, max_loss=stopping_loss(config, epoch))
+        fits = _evaluate_fits(stack, data, max_loss=stopping_loss(config, epoch, config.epochs))
         # A loss of NaN does not exceed max_loss, so a diverged model gets a fit and stops as well.
         stopped = np.array([fit is not None for fit in fits])
         for position in np.flatnonzero(stopped).tolist():

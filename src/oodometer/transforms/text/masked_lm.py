@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ _MASKED_OR_REPLACED_SHARE = 0.9
 # Characters by which byte-level BPE and SentencePiece mark a token that starts a word. WordPiece
 # instead marks tokens that continue a word, by ##.
 _WORD_START_MARKS = ("Ġ", "▁")
+_HOOK_LOCK = Lock()
 
 
 def draw_token_corruption(
@@ -123,22 +126,26 @@ class MaskedLanguageModel:
                     ids[index] = self.tokenizer.mask_token_id
                 elif swap:
                     ids[index] = int(random_id)
-        logits = self._logits([ids for ids, _, _ in encoded])
-        for row, (selected, old), (_, _, rng), scores in zip(
-            batch, chosen, encoded, logits, strict=True
-        ):
-            new = [self._sample_token(scores[index], rng.random()) for index, _, _ in selected]
+        positions = [
+            (row, index) for row, (selected, _) in enumerate(chosen) for index, _, _ in selected
+        ]
+        logits = iter(self._logits([ids for ids, _, _ in encoded], positions))
+        for row, (selected, old), (_, _, rng) in zip(batch, chosen, encoded, strict=True):
+            new = [self._sample_token(next(logits), rng.random()) for _ in selected]
             results[row] = self._splice(results[row], selected, old, new)
 
-    def _logits(self, rows: list[list[int]]) -> Floats:
+    def _logits(self, rows: list[list[int]], positions: Sequence[tuple[int, int]]) -> Floats:
+        """Return the logits of the tokens at some positions (row, index)."""
         import torch
 
         size = max(len(ids) for ids in rows)
         padding = self.tokenizer.pad_token_id or 0
         padded = torch.tensor([ids + [padding] * (size - len(ids)) for ids in rows])
         mask = torch.tensor([[1] * len(ids) + [0] * (size - len(ids)) for ids in rows])
-        logits: Floats = self.model(input_ids=padded, attention_mask=mask).logits.double().numpy()
-        return logits
+        with _only_positions(self.model.base_model, positions):
+            logits = self.model(input_ids=padded, attention_mask=mask).logits
+        scores: Floats = logits.squeeze(0).double().numpy()
+        return scores
 
     def _sample_token(self, scores: Floats, uniform: float) -> int:
         scores = np.where(self.allowed_tokens, scores[: len(self.allowed_tokens)], -np.inf)
@@ -166,6 +173,28 @@ class MaskedLanguageModel:
             return token[2:], False
         written = self.tokenizer.convert_tokens_to_string([token]).strip()
         return written, token.startswith(_WORD_START_MARKS) or not self.marks_word_starts
+
+
+@contextmanager
+def _only_positions(encoder: Any, positions: Sequence[tuple[int, int]]) -> Iterator[None]:
+    """Pass only the hidden states at some positions (row, index) on to the head of the network.
+
+    The head maps every hidden state to one score per token of the vocabulary. Over all positions,
+    that takes longer than the rest of the network.
+    """
+    rows, columns = (list(part) for part in zip(*positions, strict=True))
+
+    def select(_: Any, __: Any, output: Any) -> Any:
+        output["last_hidden_state"] = output[0][rows, columns].unsqueeze(0)
+        return output
+
+    # Threads that draw the next inputs share the network.
+    with _HOOK_LOCK:
+        hook = encoder.register_forward_hook(select)
+        try:
+            yield
+        finally:
+            hook.remove()
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""Labels of some target rows from a table, such as the file that `oodometer plan` writes."""
+"""Labels of some target rows from a table, such as the file of a labeling plan."""
 
 from __future__ import annotations
 
@@ -14,8 +14,29 @@ from oodometer.core.predictions import Predictions
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 
 
+def is_label_table(target_labels: Any) -> bool:
+    """Return whether labels are a path or a data frame, and not one value per row.
+
+    >>> is_label_table("to_label.csv"), is_label_table(["cat", None])
+    (True, False)
+    """
+    if isinstance(target_labels, str | Path):
+        return True
+    has_columns = hasattr(target_labels, "columns") or hasattr(target_labels, "column_names")
+    return has_columns and hasattr(target_labels, "__arrow_c_stream__")
+
+
+def open_target_labels(target_labels: Any, target: Predictions) -> Any:
+    """Return the labels of a path or a data frame, one per target row; others unchanged."""
+    if not is_label_table(target_labels):
+        return target_labels
+    if isinstance(target_labels, str | Path):
+        return read_target_labels(ScoreFile.open(target_labels), target)
+    return read_target_labels(ScoreFile.from_frame(target_labels, "target_labels"), target)
+
+
 def read_target_labels(
-    path: Path, target: Predictions, columns: PredictionColumns | None = None
+    table: ScoreFile, target: Predictions, *, label_column: str | None = None
 ) -> list[Any]:
     """Return one label per target row; the label is None for rows without a label.
 
@@ -23,29 +44,49 @@ def read_target_labels(
     target, and a column `label`, or the label column that the user named. Rows of the table with a
     blank label are ignored.
     """
-    table = ScoreFile.open(path)
-    names = table.column_names
-    label_column = None if columns is None else columns.label_column
+    name, names = table.path.name, table.column_names
     if label_column not in names:
         label_column = None
     labels = table.partial_labels(PredictionColumns(label_column))
     if labels is None:
-        raise InputError(f"{path.name}: no row has a label. Fill in the column label.")
+        raise InputError(f"{name}: no row has a label. Fill in the column label.")
     if "row" in names:
         rows = _rows_by_number(table, target)
     elif "id" in names:
         rows = _rows_by_id(table, target)
     else:
         raise InputError(
-            f"{path.name} has neither a column row nor a column id, so it is not known to which "
+            f"{name} has neither a column row nor a column id, so it is not known to which "
             f"target rows its labels belong. Columns: {', '.join(names)}. Add the column row, "
             "counted from 0, or start from the file of oodometer plan --output."
         )
-    _check_unique(rows, path)
+    _check_unique(rows, name)
     target_labels: list[Any] = [None] * target.n
     for row, label in zip(rows.tolist(), labels, strict=True):
         target_labels[row] = None if is_blank(label) else label
     return target_labels
+
+
+def missing_label_notes(target_labels: Any, label_column: str | None = None) -> tuple[str, ...]:
+    """Return a note if some rows of a table of labels have none; empty for other inputs."""
+    if not is_label_table(target_labels):
+        return ()
+    is_path = isinstance(target_labels, str | Path)
+    table = (
+        ScoreFile.open(target_labels)
+        if is_path
+        else ScoreFile.from_frame(target_labels, "target_labels")
+    )
+    known = label_column if label_column in table.column_names else None
+    labels = table.partial_labels(PredictionColumns(known)) or []
+    n_blank = sum(is_blank(label) for label in labels)
+    if not n_blank:
+        return ()
+    verb = "has" if n_blank == 1 else "have"
+    return (
+        f"{n_blank:,} of {len(labels):,} rows of the plan {verb} no label; the interval is valid if "
+        "the labelled rows are a random sample, such as the first rows of the plan.",
+    )
 
 
 def _rows_by_number(table: ScoreFile, target: Predictions) -> Ints:
@@ -94,7 +135,7 @@ def _rows_by_id(table: ScoreFile, target: Predictions) -> Ints:
     return np.array([positions[value] for value in ids])
 
 
-def _check_unique(rows: Ints, path: Path) -> None:
+def _check_unique(rows: Ints, name: str) -> None:
     values, counts = np.unique(rows, return_counts=True)
     if len(values) < len(rows):
-        raise InputError(f"{path.name}: row {values[counts > 1][0]} is listed more than once.")
+        raise InputError(f"{name}: row {values[counts > 1][0]} is listed more than once.")
