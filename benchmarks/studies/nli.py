@@ -45,7 +45,7 @@ TEXT = StudyText(
     done=(
         "Heads (linear, or an MLP with 128 hidden units) on MiniLM features of both sides of a pair, "
         "[a, b, |a − b|, a·b], trained on MNLI (7,876 pairs), on five matched or on five other genres "
-        "of XNLI's development set (787 and 716 pairs): all pairs, 100, 30 or 10 per class; label "
+        "of XNLI's development set (787 and 716 pairs): all pairs, 100, 50, 20 or 10 per class; label "
         "noise 0, 0.3 or 0.6; two learning rates and weight decays; four seeds. They are tested on all "
         "501 test pairs of each of XNLI's ten genres. Genres that the training set contains are "
         "in-distribution: the five matched genres for MNLI, whose file has no genres but consists of "

@@ -35,7 +35,7 @@ from oodometer.transforms import available as transforms
 STUDIES = Path(_claims.__file__).parent
 NEIGHBORHOOD = ("ni", "ne", "ei", "pa", "ms", "mse")
 # Studies whose scripts are added with their pages.
-PLANNED = ("reviews", "tiny_imagenet", "rotated_mnist")
+PLANNED = ("reviews", "tiny_imagenet")
 
 
 def known_measure(name: str) -> bool:
